@@ -1,0 +1,47 @@
+"""Gradients of long time-stepping simulations, in the memory you have."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from types import ModuleType
+
+from retrograd.errors import Error
+from retrograd.planner import Plan, plan
+from retrograd.run import Result, Run, gradient
+from retrograd.verify import Counts, verify
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "Counts",
+    "Error",
+    "Plan",
+    "Result",
+    "Run",
+    "arrays",
+    "devito",
+    "gradient",
+    "plan",
+    "seismic",
+    "verify",
+]
+
+_LAZY = {
+    "arrays": "retrograd.adapters.arrays",
+    "devito": "retrograd.adapters.devito",
+    "seismic": "retrograd.seismic",
+}
+"""Modules that load a framework, and are therefore loaded when first used."""
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _LAZY:
+        return importlib.import_module(_LAZY[name])
+    raise AttributeError(f"module 'retrograd' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

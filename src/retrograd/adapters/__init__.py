@@ -1,0 +1,1 @@
+"""One adapter a framework; each is the only place that imports it."""

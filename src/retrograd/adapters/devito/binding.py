@@ -1,0 +1,166 @@
+"""Operators with their arguments bound once: the only place that touches Devito's private parts.
+
+``Operator.apply`` derives, checks and finalises its arguments at every call, which takes 2 to
+8 ms. Here that is done once; between calls only pointers and time bounds are changed in place.
+Tried with Devito 4.8.23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devito.arch.archinfo import Device
+from devito.exceptions import InvalidArgument as DevitoInvalidArgument
+from retrograd.errors import CompiledCodeFailed, InvalidArgument, NotSupported
+from retrograd.suggest import nearest
+
+Operator = Any
+Function = Any
+
+
+def unallocated(function: Function) -> NDArray[Any]:
+    """An array of a function's allocated shape that takes one item of memory."""
+    shape = tuple(int(size) for size in function.shape_allocated)
+    return np.lib.stride_tricks.as_strided(
+        np.zeros(1, dtype=function.dtype), shape=shape, strides=(0,) * len(shape)
+    )
+
+
+def refuse_unrunnable(operator: Operator) -> None:
+    """Refuse operators whose memory is not this process's own.
+
+    Raises
+    ------
+    NotSupported
+        for a GPU, which maps whole arrays, and for more than one MPI rank.
+    """
+    if isinstance(operator._platform, Device):
+        raise NotSupported(
+            f"{operator.name} is compiled for a GPU, which maps whole wavefields to the device: "
+            "build it with platform='cpu64'"
+        )
+    for parameter in operator.parameters:
+        distributor = getattr(getattr(parameter, "grid", None), "distributor", None)
+        if distributor is not None and distributor.nprocs > 1:
+            raise NotSupported(
+                f"{operator.name} runs on {distributor.nprocs} MPI ranks, which is not supported "
+                "yet: run one shot a process"
+            )
+
+
+class BoundOperator:
+    """An operator, its compiled function and the list of values it is called with.
+
+    Parameters
+    ----------
+    operator : a Devito operator.
+    arguments : what the user would pass to ``apply``.
+    windows : wavefields that are not allocated; their pointers are set before every call.
+    """
+
+    def __init__(
+        self, operator: Operator, arguments: Mapping[str, Any], windows: Mapping[str, Function]
+    ) -> None:
+        refuse_unknown(operator, arguments, windows)
+        self._operator = operator
+        self._names = [parameter.name for parameter in operator.parameters]
+        given = {name: unallocated(function) for name, function in windows.items()}
+        # Injection into points that several threads share is atomic, and its order is not
+        # fixed: one thread makes it reproducible, at little cost.
+        if "nthreads_nonaffine" in self._names:
+            given["nthreads_nonaffine"] = 1
+        given.update(arguments)
+        given["autotune"] = "off"  # it would run the operator on memory that is not there
+        try:
+            self._arguments = operator.arguments(**given)
+        except (DevitoInvalidArgument, ValueError, TypeError, KeyError) as error:
+            raise InvalidArgument(f"{operator.name}: Devito refuses the arguments: {error}") from error
+        missing = [name for name in self._names if name not in self._arguments]
+        if missing:
+            raise InvalidArgument(
+                f"{operator.name} needs {', '.join(missing)}: pass "
+                + ", ".join(f"{name}=…" for name in missing)
+            )
+        self._keep = given
+        self._values = [self._arguments[name] for name in self._names]
+        self._position = {name: i for i, name in enumerate(self._names)}
+        self._call = operator.cfunction
+
+    @property
+    def time_range(self) -> tuple[int, int]:
+        """First and last iteration of the time loop that the arguments ask for."""
+        return int(self._arguments["time_m"]), int(self._arguments["time_M"])
+
+    def value(self, name: str) -> Any:
+        """The value of a scalar argument, or None where the operator has none of that name."""
+        return self._arguments.get(name) if name in self._position else None
+
+    def set(self, name: str, value: int) -> None:
+        """Change a scalar argument."""
+        self._values[self._position[name]] = value
+
+    def point(self, name: str, address: int) -> None:
+        """Let an array argument begin at an address."""
+        self._values[self._position[name]]._obj.data = address
+
+    def address(self, name: str) -> int:
+        """Where an array argument begins."""
+        return _as_int(self._values[self._position[name]]._obj.data)
+
+    def array(self, name: str) -> NDArray[Any]:
+        """The whole memory of an array argument, halo and padding included, as one view."""
+        struct = self._values[self._position[name]]._obj
+        function = self._function(name)
+        shape = tuple(struct.size[i] for i in range(function.ndim))
+        nbytes = int(np.prod(shape)) * np.dtype(function.dtype).itemsize
+        buffer = (np.ctypeslib.ctypes.c_char * nbytes).from_address(self.address(name))
+        return np.frombuffer(buffer, dtype=function.dtype).reshape(shape)
+
+    def _function(self, name: str) -> Function:
+        return self._operator.parameters[self._position[name]]
+
+    def array_names(self) -> list[str]:
+        """Names of the arguments that are arrays."""
+        return [n for n, v in zip(self._names, self._values, strict=True) if hasattr(v, "_obj")
+                and hasattr(v._obj, "data")]
+
+    def run(self, first: int, last: int) -> None:
+        """Run iterations ``first`` … ``last`` of the time loop, both included.
+
+        Raises
+        ------
+        CompiledCodeFailed
+            if the compiled function returns an error code.
+        """
+        self.set("time_m", first)
+        self.set("time_M", last)
+        code = self._call(*self._values)
+        if code:
+            try:
+                self._operator._postprocess_errors(code)
+            except Exception as error:
+                raise CompiledCodeFailed(
+                    f"{self._operator.name} returned {code} in iterations {first} … {last}: {error}"
+                ) from error
+
+
+def refuse_unknown(
+    operator: Operator, arguments: Mapping[str, Any], windows: Mapping[str, Function]
+) -> None:
+    """Refuse misspelt arguments, and wavefields, which are ours to place."""
+    known = operator._known_arguments - set(windows) | {"autotune"}
+    for name in arguments:
+        if name in windows:
+            raise InvalidArgument(
+                f"{name!r} is the wavefield, which retrograd places itself: leave it out"
+            )
+        if name not in known:
+            raise InvalidArgument(f"{operator.name} has no argument {name!r}{nearest(name, known)}")
+
+
+def _as_int(pointer: Any) -> int:
+    return int(getattr(pointer, "value", pointer) or 0)

@@ -1,0 +1,153 @@
+"""What a user of Devito writes: two operators and a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from retrograd.adapters.devito.describe import describe
+from retrograd.adapters.devito.problem import Problem
+from retrograd.errors import OutOfOrder
+from retrograd.events import Observer
+from retrograd.planner import Choice, Plan
+from retrograd.run import Result, Run, Tally
+from retrograd.sizes import Size
+
+Operator = Any
+
+
+def checkpointed(
+    forward: Operator,
+    gradient: Operator,
+    *,
+    memory: Size = "auto",
+    schedule: Choice = "auto",
+    names: Mapping[str, str] | None = None,
+    observers: Sequence[Observer] = (),
+) -> CheckpointedRun:
+    """Run two Devito operators within a memory budget, with the result of keeping everything.
+
+    Build the operators as for keeping everything, with ``save=nt`` wavefields: these are never
+    allocated. The gradient is the same to the last bit as with ``apply`` and
+    ``nthreads_nonaffine=1``, which is set here unless it is given: where several threads inject
+    into one grid point, Devito does not reproduce itself.
+
+    Parameters
+    ----------
+    forward, gradient : operators; the gradient reads the wavefields that the forward writes.
+    memory : budget of everything the engine allocates: bytes, ``"10 GB"``, ``"1/16"`` of all
+        samples of the wavefields, or ``"auto"``.
+    schedule : ``"auto"``, ``"keep-all"``, ``"mixed"``, ``"revolve"``, or a schedule.
+    names : wavefields' names in the gradient operator, mapped to those in the forward, where
+        they differ: ``{"u0": "u"}``.
+    observers : called with every event, such as a progress bar.
+
+    Raises
+    ------
+    NotSupported
+        for operators that cannot be run rightly, with the reason.
+    BudgetTooSmall
+        naming the smallest budget that works.
+    """
+    return CheckpointedRun(
+        Problem(forward, gradient, names=names, accumulate=True),
+        memory=memory,
+        schedule=schedule,
+        observers=observers,
+    )
+
+
+class CheckpointedRun:
+    """Two operators within a memory budget; may be used again for the next shot or model.
+
+    Nothing is compiled or allocated again for the next gradient. `forward` and `reverse` take
+    the same keyword arguments as the operators' ``apply``, less the wavefields.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        memory: Size,
+        schedule: Choice,
+        observers: Sequence[Observer],
+    ) -> None:
+        self._problem = problem
+        self._options = {"memory": memory, "schedule": schedule, "observers": observers}
+        self._run = self._planned()
+        self._result: Result | None = None
+
+    def _planned(self) -> Run:
+        return Run(self._problem, **self._options)
+
+    @property
+    def plan(self) -> Plan:
+        """What was chosen, with predicted steps and bytes."""
+        return self._run.plan
+
+    @property
+    def observers(self) -> list[Observer]:
+        """Called with every event; may be changed between runs."""
+        return self._run.observers
+
+    @property
+    def arena_nbytes(self) -> int:
+        """Bytes of the arena as it is allocated now."""
+        return self._run.arena_nbytes
+
+    def describe(self) -> str:
+        """A table of what was found in the operators, with bytes."""
+        return describe(self._problem)
+
+    def forward(
+        self, *, keep: bool = True, initial: Mapping[str, Any] | None = None, **arguments: Any
+    ) -> Tally:
+        """Run the forward operator.
+
+        Parameters
+        ----------
+        keep : False runs the forward alone and stores nothing, as for a line search.
+        initial : for each wavefield that does not start at zero, the samples that the first step
+            starts from: ``{"u": rows}`` with rows of shape (2, *domain) for a second-order
+            equation. They must stay as they are until `reverse` has returned.
+        arguments : as for the forward operator's ``apply``.
+        """
+        self._result = None
+        self._problem.forward_arguments = arguments
+        self._problem.initial = dict(initial or {})
+        self._problem.bind_forward()
+        if self._problem.steps != self.plan.steps:
+            self._run = self._planned()
+        return self._run.forward(keep=keep)
+
+    def reverse(self, **arguments: Any) -> Result:
+        """Run the gradient operator over the last forward, in reverse.
+
+        The adjoint state starts at zero. Accumulators are added to, as by ``apply``, so that
+        shots sum up.
+
+        Parameters
+        ----------
+        arguments : as for the gradient operator's ``apply``.
+
+        Raises
+        ------
+        OutOfOrder
+            if there is no forward that has not been reversed, or if an input of the forward has
+            been changed since.
+        """
+        self._problem.gradient_arguments = arguments
+        self._result = self._run.reverse()
+        return self._result
+
+    def report(self) -> str:
+        """What the last gradient took.
+
+        Raises
+        ------
+        OutOfOrder
+            before the first `reverse`.
+        """
+        if self._result is None:
+            raise OutOfOrder("there is nothing to report before forward() and reverse()")
+        return self._result.report()

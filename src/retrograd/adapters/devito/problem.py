@@ -1,0 +1,251 @@
+"""A pair of Devito operators as a problem: whole segments in one compiled call, without copies."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrograd.adapters.devito.binding import BoundOperator, refuse_unrunnable
+from retrograd.adapters.devito.inspection import Findings, accesses, inspect
+from retrograd.adapters.devito.outputs import RecomputedOutputs, scratch_nbytes
+from retrograd.adapters.devito.timeline import (
+    Timeline,
+    checked_steps,
+    default_range,
+    initial_rows,
+    make_layout,
+    sample_of_row_zero,
+)
+from retrograd.errors import InvalidArgument, OutOfOrder
+from retrograd.layout import Layout
+from retrograd.problem import Rows, Steps
+
+Operator = Any
+
+
+class Problem:
+    """A forward and a gradient operator, run on windows of the arena.
+
+    The wavefields of the forward (``save=nt``) are never allocated: the operators are handed a
+    pointer at which the window's samples lie where the absolute time index expects them. It is
+    the same machine code on the same numbers as keeping everything, so the result is the same to
+    the last bit.
+
+    Parameters
+    ----------
+    forward, gradient : operators as for keeping everything.
+    forward_arguments, gradient_arguments : what one would pass to ``apply``, less the wavefields.
+    between : called when the forward has ended, to make the residual from the receivers.
+    names : names of wavefields in the gradient operator, where they differ from the forward's.
+    accumulate : add to what the gradient's accumulators hold, as ``apply`` does, instead of
+        starting them at zero.
+
+    Raises
+    ------
+    NotSupported
+        for operators that cannot be run rightly in segments, with the reason.
+    """
+
+    def __init__(
+        self,
+        forward: Operator,
+        gradient: Operator,
+        forward_arguments: Mapping[str, Any] | None = None,
+        gradient_arguments: Mapping[str, Any] | None = None,
+        *,
+        between: Callable[[], object] | None = None,
+        names: Mapping[str, str] | None = None,
+        accumulate: bool = False,
+    ) -> None:
+        refuse_unrunnable(forward)
+        refuse_unrunnable(gradient)
+        self.findings: Findings = inspect(forward, gradient, names or {})
+        self.forward_arguments = dict(forward_arguments or {})
+        self.gradient_arguments = dict(gradient_arguments or {})
+        self.initial: dict[str, Any] = {}
+        self._operators = (forward, gradient)
+        self._between = between
+        self._accumulate = accumulate
+        self._windows = {field.function.name: field.function for field in self.findings.state}
+        ranges = default_range(accesses(forward)), default_range(accesses(gradient))
+        self._set_timeline(Timeline(*ranges[0], *ranges[1]))
+        self._forward: BoundOperator | None = None
+        self._gradient: BoundOperator | None = None
+        self._outputs: RecomputedOutputs | None = None
+        self._scratch: dict[str, NDArray[Any]] = {}
+        self._checksums: dict[str, int] = {}
+        if forward_arguments is not None:
+            self.bind_forward()
+
+    def _set_timeline(self, timeline: Timeline) -> None:
+        checked_steps(timeline)
+        self.timeline = timeline
+        self._layout = make_layout(self.findings, timeline)
+        self._row_zero = tuple(
+            sample_of_row_zero(field, self._layout, timeline) for field in self.findings.state
+        )
+
+    @property
+    def steps(self) -> int:
+        """Iterations of the forward's time loop."""
+        return self.timeline.steps
+
+    @property
+    def layout(self) -> Layout:
+        """One region for each wavefield, a row a sample, halo and padding included."""
+        return self._layout
+
+    @property
+    def free_start(self) -> bool:
+        """Always: the wavefield starts at zero or from the user's own arrays."""
+        return True
+
+    @property
+    def keep_all_nbytes(self) -> int:
+        """Bytes of all samples of every saved wavefield, as Devito would allocate them."""
+        return sum(
+            int(np.prod(f.shape_allocated, dtype=np.int64)) * np.dtype(f.dtype).itemsize
+            for f in self._windows.values()
+        )
+
+    @property
+    def scratch_nbytes(self) -> int:
+        """Memory that takes what recomputed steps would write besides the wavefields."""
+        return scratch_nbytes(self._operators[0], self.findings)
+
+    def bind_forward(self) -> None:
+        """Check the forward's arguments and take steps and range from them."""
+        forward, gradient = self._operators
+        self._gradient = None
+        self._forward = BoundOperator(forward, self.forward_arguments, self._windows)
+        first, last = self._forward.time_range
+        low, high = default_range(accesses(gradient))
+        self._set_timeline(Timeline(first, last, max(low, first), min(high, last)))
+        self._outputs = RecomputedOutputs(self._forward, forward, self.findings, self._scratch)
+
+    def begin(self) -> None:
+        """Bind the forward's arguments and remember what its inputs and start look like."""
+        planned = self.steps
+        self.bind_forward()
+        assert self._forward is not None
+        if self.steps != planned:
+            raise InvalidArgument(
+                f"the run was planned for {planned} steps and its arguments ask for {self.steps}: "
+                "make a new run for another time range"
+            )
+        self._initial_rows()
+        self._checksums = self._input_checksums(self._forward)
+
+    def _initial_rows(self) -> list[tuple[int, NDArray[Any], tuple[slice, ...]]]:
+        known = {field.function.name for field in self.findings.state}
+        for name in self.initial:
+            if name not in known:
+                raise InvalidArgument(f"initial has no wavefield {name!r}: there are {sorted(known)}")
+        return [
+            (index, *initial_rows(field, self.initial[field.function.name], field.depth))
+            for index, field in enumerate(self.findings.state)
+            if field.function.name in self.initial
+        ]
+
+    def _input_checksums(self, bound: BoundOperator) -> dict[str, int]:
+        """Checksums of everything that the forward reads and does not write."""
+        skipped = {*self._windows, *self.findings.outputs, *self.findings.forward_accumulators}
+        arrays = {n: bound.array(n) for n in bound.array_names() if n not in skipped}
+        arrays |= {f"initial[{name!r}]": np.asarray(rows) for name, rows in self.initial.items()}
+        return {name: _checksum(array) for name, array in arrays.items()}
+
+    def initialize(self, rows: Rows) -> None:
+        """Zero, or the samples that the user gave."""
+        for index in range(len(self._layout.state)):
+            for row in range(self._layout.depth):
+                rows.row(index, row)[...] = 0
+        for index, given, domain in self._initial_rows():
+            depth = len(given)
+            for sample in range(depth):
+                row = self._layout.depth - depth + sample
+                rows.row(index, row)[domain] = given[sample]
+
+    def forward(self, call: Steps, *, first: bool) -> None:
+        """Run the forward operator once over the whole segment."""
+        assert self._forward is not None and self._outputs is not None
+        self._point(self._forward, call.source, {})
+        if self.findings.needs_zeroed_rows:
+            self._zero_written(call)
+        self._outputs.switch(first=first)
+        begin = self.timeline.first
+        self._forward.run(begin + call.start, begin + call.stop - 1)
+
+    def _zero_written(self, call: Steps) -> None:
+        depth = self._layout.depth
+        for index in range(len(self._layout.state)):
+            for row in range(call.start + depth, call.stop + depth):
+                call.target.row(index, row)[...] = 0
+
+    def _point(self, bound: BoundOperator, rows: Rows, names: Mapping[str, str]) -> None:
+        for index, (name, zero) in enumerate(zip(self._windows, self._row_zero, strict=True)):
+            if not names or name in names:
+                shift = zero * self._layout.state[index].nbytes
+                bound.point(names.get(name, name), rows.address(index) - shift)
+
+    def finish_forward(self, rows: Rows) -> None:
+        """Nothing to do: the receivers hold the forward's output."""
+
+    def begin_reverse(self) -> None:
+        """Bind the gradient's arguments; zero the adjoint state, and what the sweep sums up."""
+        if self._between is not None:
+            self._between()
+        assert self._forward is not None
+        self._refuse_changed_inputs(self._forward)
+        windows = {
+            theirs: self._windows[ours] for ours, theirs in self.findings.gradient_names.items()
+        }
+        gradient = BoundOperator(self._operators[1], self.gradient_arguments, windows)
+        _refuse_other_dt(self._forward, gradient)
+        first, last = gradient.time_range
+        self._set_timeline(Timeline(self.timeline.first, self.timeline.last, first, last))
+        zeroed = self.findings.adjoint
+        for name in zeroed if self._accumulate else zeroed + self.findings.accumulators:
+            gradient.array(name)[...] = 0
+        self._gradient = gradient
+
+    def _refuse_changed_inputs(self, bound: BoundOperator) -> None:
+        for name, checksum in self._input_checksums(bound).items():
+            if checksum != self._checksums.get(name):
+                raise OutOfOrder(
+                    f"{name} was changed between forward and reverse, and recomputed steps would "
+                    "differ from the first ones: change it after reverse(), or pass another "
+                    "object to the gradient"
+                )
+
+    def reverse(self, stop: int, start: int, rows: Rows) -> None:
+        """Run the gradient operator once over the whole segment."""
+        assert self._gradient is not None
+        first, last = self.timeline.reverse_range(stop, start)
+        if first <= last:
+            self._point(self._gradient, rows, self.findings.gradient_names)
+            self._gradient.run(first, last)
+
+    def gradient(self) -> dict[str, NDArray[Any]]:
+        """What the gradient operator has summed up, by name, without halo."""
+        assert self._gradient is not None
+        arguments = self.gradient_arguments
+        defaults = {p.name: p for p in self._operators[1].parameters}
+        found = {n: arguments.get(n, defaults[n]) for n in self.findings.accumulators}
+        return {name: np.array(getattr(value, "data", value)) for name, value in found.items()}
+
+
+def _checksum(array: NDArray[Any]) -> int:
+    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1))
+
+
+def _refuse_other_dt(forward: BoundOperator, gradient: BoundOperator) -> None:
+    ours, theirs = forward.value("dt"), gradient.value("dt")
+    if ours is not None and theirs is not None and ours != theirs:
+        raise InvalidArgument(
+            f"the forward ran with dt={ours} and the reverse sweep is asked to run with "
+            f"dt={theirs}: pass the same dt to both"
+        )

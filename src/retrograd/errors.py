@@ -1,0 +1,74 @@
+"""What can go wrong, as exceptions.
+
+::
+
+    Error
+    ├── InvalidArgument (ValueError)    an argument that cannot be right, with what to write instead
+    ├── BudgetTooSmall (ValueError)     the budget holds no schedule; names the smallest that does
+    ├── IllegalAction (ValueError)      a schedule breaks a rule; names the action and its index
+    ├── OutOfOrder (RuntimeError)       reverse before forward, twice, or after a failure
+    ├── NotSupported (TypeError)        a computation that cannot be run rightly, and why
+    ├── NonFinite (FloatingPointError)  a field became infinite or not a number
+    ├── CompiledCodeFailed (RuntimeError)   a compiled operator returned an error code
+    └── MissingExtra (ImportError)      an optional dependency is not installed
+"""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """The base of every exception that retrograd raises on purpose."""
+
+
+class InvalidArgument(Error, ValueError):
+    """An argument cannot be right; the message says what to write instead."""
+
+
+class BudgetTooSmall(Error, ValueError):
+    """The memory budget holds no schedule.
+
+    Attributes
+    ----------
+    smallest_nbytes : the smallest budget that works, in bytes.
+    """
+
+    def __init__(self, message: str, smallest_nbytes: int) -> None:
+        super().__init__(message)
+        self.smallest_nbytes = smallest_nbytes
+
+
+class IllegalAction(Error, ValueError):
+    """A schedule breaks a rule of the abstract machine.
+
+    Attributes
+    ----------
+    index : the position of the offending action, counted from 0; the number of actions if
+        the schedule ends too early.
+    action : the offending action, or None at the end.
+    """
+
+    def __init__(self, reason: str, index: int, action: object = None) -> None:
+        where = f"action {index}, {action}" if action is not None else f"after action {index - 1}"
+        super().__init__(f"illegal schedule: {where}: {reason}")
+        self.index = index
+        self.action = action
+
+
+class OutOfOrder(Error, RuntimeError):
+    """A run was asked for a sweep that it cannot make from where it is."""
+
+
+class NotSupported(Error, TypeError):
+    """The computation cannot be run rightly; the message says why and what can be done."""
+
+
+class NonFinite(Error, FloatingPointError):
+    """A field that was finite at the start became infinite or not a number."""
+
+
+class CompiledCodeFailed(Error, RuntimeError):
+    """A compiled operator returned an error code."""
+
+
+class MissingExtra(Error, ImportError):
+    """An optional dependency is not installed; the message holds the install command."""

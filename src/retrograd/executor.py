@@ -1,0 +1,167 @@
+"""The one loop: makes the moves of any iterable of actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Final, TypeAlias
+
+from retrograd.actions import (
+    INITIAL,
+    MEMORY,
+    Action,
+    Advance,
+    BeginSweep,
+    Drop,
+    Forget,
+    Record,
+    Restore,
+    Reverse,
+    Save,
+    Tier,
+)
+from retrograd.errors import IllegalAction
+from retrograd.events import Event, Kind, Observer
+from retrograd.pace import Pace
+from retrograd.problem import Problem
+from retrograd.stores.arena import Arena, ForwardCall
+
+LONGEST_CALL_SECONDS: Final = 1.0
+
+_Place: TypeAlias = Callable[[int, int], Iterator[ForwardCall]]
+
+
+class Executor:
+    """Runs actions on a problem whose rows live in an arena.
+
+    The executor knows no schedule: legality is :func:`retrograd.verify.verify`'s business, and
+    it takes whatever iterable it is given. It knows the furthest step reached, and so tells the
+    problem whether a step runs for the first time.
+    """
+
+    def __init__(self, problem: Problem, arena: Arena, observers: Sequence[Observer] = ()) -> None:
+        self._problem = problem
+        self._arena = arena
+        self._observers = observers
+        self._index = -1
+        self._action: Action = Advance(0, 0)
+        self._furthest = 0
+        self._began = perf_counter()
+        row_nbytes = problem.layout.row_nbytes
+        self._forward_pace = Pace(LONGEST_CALL_SECONDS, row_nbytes)
+        self._reverse_pace = Pace(LONGEST_CALL_SECONDS, row_nbytes)
+
+    def begin(self) -> None:
+        """Make state 0 the live state, with nothing saved."""
+        self._arena.reset()
+        self._problem.begin()
+        self._problem.initialize(self._arena.live())
+
+    def run(self, actions: Iterable[Action]) -> None:
+        """Perform the actions in order.
+
+        Raises
+        ------
+        Whatever the problem raises, with a note that names the action and its index.
+        """
+        for action in actions:
+            self._index += 1
+            self._action = action
+            try:
+                self._perform(action)
+            except BaseException as error:
+                again = getattr(action, "start", 0) < self._furthest
+                doing = "recomputing" if isinstance(action, Advance | Record) and again else "in"
+                error.add_note(f"retrograd: while {doing} action {self._index}, {action}")
+                raise
+
+    def _perform(self, action: Action) -> None:
+        arena = self._arena
+        match action:
+            case Advance(start, stop):
+                self._forward(start, stop, arena.advance)
+            case Record(start, stop, tier):
+                self._only_memory(tier)
+                self._forward(start, stop, arena.record)
+            case Save(step, tier):
+                self._only_memory(tier)
+                with self._timed(Kind.SAVE, step, step):
+                    arena.save(step)
+            case Restore(step, tier, last):
+                with self._timed(Kind.RESTORE, step, step):
+                    if tier == INITIAL:
+                        self._problem.initialize(arena.enter(step))
+                    else:
+                        self._only_memory(tier)
+                        arena.restore(step, last=last)
+            case Drop(step, tier):
+                self._only_memory(tier)
+                arena.drop(step)
+            case Forget(start, stop, tier):
+                self._only_memory(tier)
+                arena.forget(start, stop)
+            case Reverse(stop, start, keep):
+                self._reverse(stop, start, keep=keep)
+            case BeginSweep():
+                self._problem.begin_reverse()
+
+    def _only_memory(self, tier: Tier) -> None:
+        if tier != MEMORY:
+            raise IllegalAction(f"there is no store for tier {tier!r}", self._index, self._action)
+
+    def _forward(self, start: int, stop: int, place: _Place) -> None:
+        """Run forward steps, cut where they pass the furthest one or would take too long."""
+        middle = min(max(self._furthest, start), stop)
+        for low, high in ((start, middle), (middle, stop)):
+            for begin, end in self._forward_pace.up(low, high):
+                self._forward_part(place(begin, end), first=low >= middle)
+
+    def _forward_part(self, calls: Iterator[ForwardCall], *, first: bool) -> None:
+        kind = Kind.FORWARD if first else Kind.RECOMPUTE
+        for call in self._moving(calls):
+            with self._timed(kind, call.start, call.stop) as clock:
+                self._problem.forward(call, first=first)
+            self._forward_pace.learn(call.stop - call.start, clock.seconds)
+            self._furthest = max(self._furthest, call.stop)
+
+    def _moving(self, calls: Iterator[ForwardCall]) -> Iterator[ForwardCall]:
+        """The calls, with the time that the arena spends on moving live rows reported."""
+        while True:
+            moves, began = self._arena.moves, perf_counter()
+            call = next(calls, None)
+            if self._arena.moves > moves:
+                step = self._arena.step
+                self._report(Kind.SAVE, step, step, began, perf_counter() - began)
+            if call is None:
+                return
+            yield call
+
+    def _reverse(self, stop: int, start: int, *, keep: bool) -> None:
+        for call in self._arena.reverse(stop, start, keep=keep):
+            for high, low in self._reverse_pace.down(call.stop, call.start):
+                with self._timed(Kind.REVERSE, low, high) as clock:
+                    self._problem.reverse(high, low, call.window)
+                self._reverse_pace.learn(high - low, clock.seconds)
+
+    @contextmanager
+    def _timed(self, kind: Kind, start: int, stop: int) -> Iterator[_Clock]:
+        clock = _Clock()
+        began = perf_counter()
+        yield clock
+        clock.seconds = perf_counter() - began
+        self._report(kind, start, stop, began, clock.seconds)
+
+    def _report(self, kind: Kind, start: int, stop: int, began: float, seconds: float) -> None:
+        if self._observers:
+            event = Event(
+                self._index, self._action, kind, start, stop, began - self._began, seconds
+            )
+            for observe in self._observers:
+                observe(event)
+
+
+class _Clock:
+    """Holds the seconds of a timed block once it has ended."""
+
+    seconds = 0.0

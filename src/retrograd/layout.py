@@ -1,0 +1,116 @@
+"""How a computation's arrays lie along time: what a restart, a record and the live state hold.
+
+Everything is counted in *rows*: row ``r`` of a field is one array of the field's shape. State
+``k`` is rows ``k`` … ``k + depth - 1`` of every state field, and step ``k`` writes row
+``k + depth``. A second-order wave equation has depth 2, a first-order equation depth 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from retrograd.errors import InvalidArgument
+
+ALIGNMENT = 64
+"""Bytes at whose multiples the arrays of a packed row begin (one cache line)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One array of the computation: its name, and the shape and dtype of one row."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one row."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The fields of a problem, and which of their rows are restarts and records.
+
+    Parameters
+    ----------
+    state : the fields that the forward steps from row to row.
+    depth : rows of a restart.
+    record_rows : half-open range of rows, relative to the step, that its adjoint reads.
+    records : further arrays, one row a step, that only a recording step makes. A layout with
+        such fields keeps them *instead of* state rows.
+    contiguous : for compiled code: the rows of each field lie next to each other, and every
+        step writes its row. Otherwise the fields of a row are packed together and a step
+        needs no memory but the state that it ends with.
+    """
+
+    state: tuple[Field, ...]
+    depth: int = 1
+    record_rows: tuple[int, int] = (0, 1)
+    records: tuple[Field, ...] = ()
+    contiguous: bool = False
+
+    def __post_init__(self) -> None:
+        first, stop = self.record_rows
+        if not self.state or self.depth < 1:
+            raise InvalidArgument("a layout needs at least one state field and a depth of at least 1")
+        if not 0 <= first < stop <= self.depth + 1:
+            raise InvalidArgument(
+                f"the adjoint of a step reads rows {first} … {stop - 1} relative to it, but a step "
+                f"touches rows 0 … {self.depth} only: record_rows must lie within them"
+            )
+        if not self.contiguous and (self.depth, self.record_rows) != (1, (0, 1)):
+            raise InvalidArgument("packed rows have depth 1 and record_rows (0, 1)")
+        if self.contiguous and self.records:
+            raise InvalidArgument("a contiguous layout records state rows only: leave records empty")
+
+    @property
+    def row_nbytes(self) -> int:
+        """Bytes of one row of all state fields."""
+        return self._packed(self.state)
+
+    @property
+    def record_row_nbytes(self) -> int:
+        """Bytes of one row of the record-only fields; 0 if there are none."""
+        return self._packed(self.records)
+
+    @property
+    def restart_nbytes(self) -> int:
+        """Bytes of one restart."""
+        return self.depth * self.row_nbytes
+
+    @property
+    def record_nbytes(self) -> int:
+        """Bytes that one more record takes."""
+        return self.record_row_nbytes or self.row_nbytes
+
+    @property
+    def record_in_state(self) -> bool:
+        """Whether the record of a step is part of the state at its start."""
+        return not self.records and self.record_rows[1] <= self.depth
+
+    @property
+    def live_nbytes(self) -> int:
+        """Bytes in use besides restarts and records: the live state and what a step makes."""
+        return self.restart_nbytes + self.record_nbytes
+
+    def offsets(self, fields: tuple[Field, ...]) -> tuple[int, ...]:
+        """Byte offsets of the fields within a packed row."""
+        starts, total = [], 0
+        for field in fields:
+            starts.append(total)
+            total += self._padded(field)
+        return tuple(starts)
+
+    def _packed(self, fields: tuple[Field, ...]) -> int:
+        return sum(self._padded(field) for field in fields)
+
+    def _padded(self, field: Field) -> int:
+        if self.contiguous:
+            return field.nbytes
+        return -(-field.nbytes // ALIGNMENT) * ALIGNMENT

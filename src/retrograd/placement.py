@@ -1,0 +1,254 @@
+"""Where rows lie: the memory map of an arena, as integers only.
+
+A :class:`Placement` follows the actions of a schedule and says where each row goes. It moves no
+bytes; :class:`retrograd.stores.arena.Arena` does that, and :mod:`retrograd.verify` replays a
+schedule on a placement alone to know the bytes it takes. Both therefore agree by construction.
+
+The rows form one stack. Restarts and records protect the rows they lie in, from the bottom up to
+``top``; the live state lies at or above the rows it was restored to, and a step writes the next
+row above it. A restart is saved by protecting the live rows where they are, and restored by going
+on from them. Rows of record-only fields form a second stack, which grows down from the far end
+of the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from retrograd.errors import BudgetTooSmall
+from retrograd.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Copy ``count`` rows from physical row ``source`` down to physical row ``target``."""
+
+    source: int
+    target: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Forward steps ``start`` … ``stop - 1``, and where their rows lie.
+
+    Row ``r`` lies at physical row ``origin + r``. The state at ``stop`` goes to rows counted
+    from ``target``, which differs from ``origin`` only where no row in between is wanted. The
+    record-only row of step ``k`` is physical record row ``record_origin + k``.
+    """
+
+    start: int
+    stop: int
+    origin: int
+    target: int
+    record_origin: int
+    recording: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Reverse steps ``stop - 1`` … ``start`` whose rows share one origin."""
+
+    stop: int
+    start: int
+    origin: int
+    record_origin: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A restart (``stop is None``) or the records of ``start`` … ``stop - 1``, and their rows."""
+
+    start: int
+    stop: int | None
+    origin: int
+    record_origin: int
+
+
+class Placement:
+    """Follows a schedule and says where each row lies within ``capacity_nbytes``.
+
+    Raises
+    ------
+    BudgetTooSmall
+        from any method, when the rows do not fit; ``smallest_nbytes`` is what this action
+        would have needed, which is a lower bound of what the schedule needs.
+    """
+
+    def __init__(self, layout: Layout, capacity_nbytes: int) -> None:
+        self._layout = layout
+        self._capacity = capacity_nbytes
+        self._kept: list[_Kept] = []
+        self._step = 0
+        self._origin = 0
+        self.peak_nbytes = 0
+        self._use(layout.depth)
+
+    @property
+    def step(self) -> int:
+        """The step of the live state."""
+        return self._step
+
+    @property
+    def origin(self) -> int:
+        """The physical row at which row 0 would lie, by the live state's position."""
+        return self._origin
+
+    def _top(self) -> int:
+        """The first physical row above every protected one."""
+        return max(map(self._end, self._kept), default=0)
+
+    def _end(self, kept: _Kept) -> int:
+        if kept.stop is None:
+            return kept.origin + kept.start + self._layout.depth
+        if self._layout.records:
+            return 0
+        return kept.origin + kept.stop - 1 + self._layout.record_rows[1]
+
+    def _record_top(self) -> int:
+        if not self._layout.records:
+            return 0
+        return max((k.record_origin + k.stop for k in self._kept if k.stop is not None), default=0)
+
+    def _use(self, end: int, record_end: int = 0) -> None:
+        """Account for rows below ``end`` and record-only rows below ``record_end``."""
+        records = max(record_end, self._record_top())
+        nbytes = end * self._layout.row_nbytes + records * self._layout.record_row_nbytes
+        if nbytes > self._capacity:
+            raise BudgetTooSmall(
+                f"the rows of step {self._step} end at byte {nbytes} of an arena of "
+                f"{self._capacity} bytes: give at least {nbytes}",
+                nbytes,
+            )
+        self.peak_nbytes = max(self.peak_nbytes, nbytes)
+
+    def advance(self, start: int, stop: int) -> Iterator[Span | Move]:
+        """Run to ``stop`` without keeping anything, in the free rows above the stack."""
+        if not self._layout.contiguous:
+            yield self._jump(start, stop)
+            return
+        depth = self._layout.depth
+        rows = self._capacity // self._layout.row_nbytes
+        while start < stop:
+            room = rows - (self._origin + start + depth)
+            if room <= 0:
+                if self._origin + start <= self._top():
+                    self._use(self._origin + start + depth + 1)
+                yield self._slide()
+                continue
+            end = min(stop, start + room)
+            yield self._run(start, end, recording=False)
+            start = end
+
+    def _jump(self, start: int, stop: int) -> Span:
+        """A span that needs no rows but those of its last state, put on top of the stack."""
+        origin, target = self._origin, self._top() - stop
+        self._step, self._origin = stop, target
+        self._use(target + stop + self._layout.depth)
+        return Span(start, stop, origin, target, 0, recording=False)
+
+    def _run(self, start: int, stop: int, *, recording: bool) -> Span:
+        self._step = stop
+        self._use(self._origin + stop + self._layout.depth)
+        return Span(start, stop, self._origin, self._origin, 0, recording)
+
+    def _slide(self) -> Move:
+        """Bring the live rows down to the top of the stack."""
+        source, target = self._origin + self._step, self._top()
+        self._origin = target - self._step
+        return Move(source, target, self._layout.depth)
+
+    def record(self, start: int, stop: int) -> Iterator[Span | Move]:
+        """Run to ``stop`` and protect the rows of every step's record."""
+        if self._layout.records:
+            yield self._record_apart(start, stop)
+            return
+        ahead = start
+        if self._origin + start > self._top():
+            # The rows below the first record are dead once the steps that read them have run:
+            # run those first, so that the move brings the first record down to the top.
+            ahead = min(start + self._layout.record_rows[0], stop)
+            if ahead > start and self._fits(ahead):
+                yield self._run(start, ahead, recording=True)
+            else:
+                ahead = start
+            yield self._slide()
+        self._kept.append(_Kept(start, stop, self._origin, 0))
+        if ahead < stop:
+            yield self._run(ahead, stop, recording=True)
+
+    def _fits(self, stop: int) -> bool:
+        rows = self._origin + stop + self._layout.depth
+        return rows * self._layout.row_nbytes <= self._capacity
+
+    def _record_apart(self, start: int, stop: int) -> Span:
+        """Record into the second stack; of the state only its last row is kept."""
+        record_origin = self._record_top() - start
+        span = replace(
+            self._jump(start, stop), recording=True, record_origin=record_origin
+        )
+        self._kept.append(_Kept(start, stop, span.target, record_origin))
+        self._use(max(self._top(), span.target + stop + self._layout.depth))
+        return span
+
+    def save(self, step: int) -> Iterator[Move]:
+        """Protect the live rows as a restart, after bringing them down to the top."""
+        if self._origin + step > self._top():
+            yield self._slide()
+        self._kept.append(_Kept(step, None, self._origin, 0))
+
+    def restore(self, step: int, *, last: bool) -> None:
+        """Go on from the rows of the restart at ``step``."""
+        kept = next(k for k in reversed(self._kept) if k.stop is None and k.start == step)
+        self._step, self._origin = step, kept.origin
+        if last:
+            self._kept.remove(kept)
+
+    def enter(self, step: int) -> None:
+        """Make room on top of the stack for a state at ``step`` that comes from elsewhere."""
+        self._step, self._origin = step, self._top() - step
+        self._use(self._top() + self._layout.depth)
+
+    def drop(self, step: int) -> None:
+        """Stop protecting the restart at ``step``."""
+        self._kept = [k for k in self._kept if k.stop is not None or k.start != step]
+
+    def forget(self, start: int, stop: int) -> None:
+        """Stop protecting the records of steps ``start`` … ``stop - 1``."""
+        kept = []
+        for item in self._kept:
+            if item.stop is None or item.stop <= start or item.start >= stop:
+                kept.append(item)
+                continue
+            if item.start < start:
+                kept.append(replace(item, stop=start))
+            if item.stop > stop:
+                kept.append(replace(item, start=stop))
+        self._kept = kept
+
+    def reverse(self, stop: int, start: int, *, keep: bool = False) -> Iterator[Piece]:
+        """Where the records of steps ``stop - 1`` … ``start`` lie, latest first."""
+        pieces: list[Piece] = []
+        at = stop
+        while at > start:
+            found = self._holder(at - 1)
+            low = max(found.start, start)
+            if pieces and (found.origin, found.record_origin) == (
+                pieces[-1].origin,
+                pieces[-1].record_origin,
+            ):
+                pieces[-1] = replace(pieces[-1], start=low)
+            else:
+                pieces.append(Piece(at, low, found.origin, found.record_origin))
+            at = low
+        if not keep:
+            self.forget(start, stop)
+        yield from pieces
+
+    def _holder(self, step: int) -> _Kept:
+        """What holds the record of ``step``: kept records, or else the live state."""
+        for kept in reversed(self._kept):
+            if kept.stop is not None and kept.start <= step < kept.stop:
+                return kept
+        return _Kept(step, step + 1, self._origin, 0)

@@ -1,0 +1,356 @@
+"""From bytes to a schedule: chooses the one with the fewest forward steps, and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, TypeAlias
+
+from retrograd.actions import MEMORY, Action
+from retrograd.errors import BudgetTooSmall, InvalidArgument
+from retrograd.layout import Layout
+from retrograd.schedules import KeepAll, Mixed, Revolve
+from retrograd.sizes import Size, format_nbytes, parse_budget, parse_count, parse_nbytes
+from retrograd.suggest import nearest
+from retrograd.units import Units, to_units
+from retrograd.verify import Counts, replay_rows, verify
+
+NAMES: Final = ("auto", "keep-all", "mixed", "revolve")
+
+_MOST_STEPS_REPLAYED: Final = 20_000
+
+
+class Schedule(Protocol):
+    """What a plan needs of a schedule: its actions, and how many forward steps they run."""
+
+    def __iter__(self) -> Iterator[Action]: ...
+    @property
+    def forward_steps(self) -> int: ...
+
+
+Choice: TypeAlias = str | Iterable[Action]
+"""A schedule's name, or the schedule itself: any iterable of actions that can be iterated twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What is to be reversed, in bytes.
+
+    Attributes
+    ----------
+    steps : how many steps the forward makes.
+    restart_nbytes, record_nbytes : bytes of one restart and of one record.
+    live_nbytes : bytes in use besides: the live state and the row that a step writes.
+    record_in_state : the record of a step is part of the state at its start.
+    free_start : returning to the initial state costs no memory.
+    scratch_nbytes : bytes of the live ones that lie outside the arena.
+    """
+
+    steps: int
+    restart_nbytes: int
+    record_nbytes: int
+    live_nbytes: int = 0
+    record_in_state: bool = False
+    free_start: bool = False
+    scratch_nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A schedule that was considered: what it would cost, or why it is impossible."""
+
+    name: str
+    forward_steps: int | None
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A schedule with its predicted steps and bytes.
+
+    Attributes
+    ----------
+    schedule : what was chosen.
+    demand : what it was chosen for.
+    memory_nbytes : the budget.
+    keep_all_nbytes : what keeping everything takes, the measure of budgets like ``"1/16"``.
+    forward_steps : forward steps executed, first sweep included.
+    reverse_calls : how many ``Reverse`` actions there are.
+    peak_nbytes : the most bytes in use at once, live rows included; never above the budget.
+    rounding_loss : share by which sizes were rounded up for want of a small common unit.
+    alternatives : every schedule considered.
+    """
+
+    schedule: Iterable[Action]
+    demand: Demand
+    memory_nbytes: int
+    keep_all_nbytes: int
+    forward_steps: int
+    reverse_calls: int
+    peak_nbytes: int
+    rounding_loss: float
+    alternatives: tuple[Alternative, ...]
+
+    @property
+    def steps(self) -> int:
+        """How many steps the forward makes."""
+        return self.demand.steps
+
+    @property
+    def arena_nbytes(self) -> int:
+        """Bytes of the arena: the peak less the problem's own scratch memory."""
+        return self.peak_nbytes - self.demand.scratch_nbytes
+
+    @property
+    def recompute_factor(self) -> float:
+        """Forward steps executed over steps: 1 is no recomputation."""
+        return self.forward_steps / self.steps
+
+    def explain(self) -> str:
+        """What was chosen, what it costs, what else there was and why it lost, as text."""
+        chosen = type(self.schedule).__name__
+        lines = [
+            f"{chosen}: {self.forward_steps} forward steps for {self.steps} "
+            f"({self.recompute_factor:.3f} times), {self.reverse_calls} reverse calls",
+            f"memory: {format_nbytes(self.peak_nbytes)} of a budget of "
+            f"{format_nbytes(self.memory_nbytes)}; keeping everything takes "
+            f"{format_nbytes(self.keep_all_nbytes)}",
+            f"restart {format_nbytes(self.demand.restart_nbytes)}, "
+            f"record {format_nbytes(self.demand.record_nbytes)}, "
+            f"live rows {format_nbytes(self.demand.live_nbytes)}",
+        ]
+        if self.rounding_loss:
+            lines.append(f"sizes rounded up by {self.rounding_loss:.2%} to a common unit")
+        lines.append("")
+        lines.append(f"{'schedule':<10} {'forward steps':>13}  verdict")
+        for other in self.alternatives:
+            steps = "-" if other.forward_steps is None else str(other.forward_steps)
+            lines.append(f"{other.name:<10} {steps:>13}  {other.verdict}")
+        return "\n".join(lines)
+
+
+def plan(
+    steps: int,
+    restart_nbytes: Size,
+    record_nbytes: Size,
+    memory: Size,
+    *,
+    live_nbytes: Size = 0,
+    record_in_state: bool = False,
+    free_start: bool = False,
+    schedule: Choice = "auto",
+) -> Plan:
+    """Choose the schedule with the fewest forward steps that fits in a memory budget.
+
+    Parameters
+    ----------
+    steps : how many steps the forward makes.
+    restart_nbytes, record_nbytes : bytes of one restart (what the forward needs to run on from
+        a step) and of one record (what the adjoint of one step needs).
+    memory : the budget: bytes, ``"2 GiB"``, ``"24GB"``, a fraction of keep-all (``steps``
+        records) such as ``"1/16"``, or ``"auto"``.
+    live_nbytes : bytes of the budget that the live state and a step's output take.
+    record_in_state : the record of a step is part of the state at its start, so that no forward
+        step is run only to record. The forward steps then include the very last step, whose
+        output is wanted although no record is.
+    free_start : returning to the initial state costs nothing, as when it is zero.
+    schedule : ``"auto"``, ``"keep-all"``, ``"mixed"``, ``"revolve"``, or a schedule.
+
+    Raises
+    ------
+    InvalidArgument
+        for arguments that cannot be right.
+    BudgetTooSmall
+        naming the smallest budget that works.
+
+    >>> p = plan(1615, 97_336_000, 48_668_000, "1/16", free_start=True)
+    >>> p.schedule, p.forward_steps
+    """
+    demand = Demand(
+        parse_count(steps, "steps"),
+        _positive(restart_nbytes, "restart_nbytes"),
+        _positive(record_nbytes, "record_nbytes"),
+        parse_nbytes(live_nbytes, "live_nbytes"),
+        record_in_state,
+        free_start,
+    )
+    keep_all = demand.steps * demand.record_nbytes
+    return _choose(demand, schedule, parse_budget(memory, keep_all), keep_all)
+
+
+def plan_layout(
+    layout: Layout,
+    steps: int,
+    memory: Size,
+    *,
+    free_start: bool,
+    schedule: Choice = "auto",
+    keep_all_nbytes: int,
+    scratch_nbytes: int = 0,
+) -> Plan:
+    """`plan` for a layout: ``peak_nbytes`` is then exactly the arena that a run touches.
+
+    ``scratch_nbytes`` of the budget are taken by the problem's own scratch memory.
+
+    The rows of a schedule are replayed on the arena's memory map. Where they do not fit, which
+    a restart between records can cause, the schedule is planned with one record less.
+    """
+    demand = Demand(
+        parse_count(steps, "steps"),
+        layout.restart_nbytes,
+        layout.record_nbytes,
+        layout.live_nbytes + scratch_nbytes,
+        layout.record_in_state,
+        free_start,
+        scratch_nbytes,
+    )
+    budget = parse_budget(memory, keep_all_nbytes)
+    usable = budget
+    while True:
+        chosen = _choose(demand, schedule, usable, keep_all_nbytes)
+        try:
+            peak = replay_rows(chosen.schedule, layout, budget - scratch_nbytes)
+        except BudgetTooSmall:
+            if not isinstance(schedule, str):
+                raise
+            usable -= demand.record_nbytes
+            continue
+        return replace(chosen, memory_nbytes=budget, peak_nbytes=peak + scratch_nbytes)
+
+
+def _positive(size: Size, what: str) -> int:
+    nbytes = parse_nbytes(size, what)
+    if nbytes == 0:
+        raise InvalidArgument(f"{what} is 0: give the bytes of one, at least 1")
+    return nbytes
+
+
+def _choose(demand: Demand, choice: Choice, memory_nbytes: int, keep_all_nbytes: int) -> Plan:
+    if not isinstance(choice, str):
+        return _given(demand, choice, memory_nbytes, keep_all_nbytes)
+    name = _known_name(choice)
+    smallest = _smallest_nbytes(demand, name)
+    if memory_nbytes < smallest:
+        raise BudgetTooSmall(
+            f"{memory_nbytes} bytes of memory hold no {name} schedule of {demand.steps} steps "
+            f"with restarts of {demand.restart_nbytes}, records of {demand.record_nbytes} and "
+            f"live rows of {demand.live_nbytes} bytes: give at least {smallest}",
+            smallest,
+        )
+    units = to_units(
+        demand.restart_nbytes, demand.record_nbytes, memory_nbytes - demand.live_nbytes
+    )
+    candidates = {
+        "keep-all": _keep_all(demand, memory_nbytes),
+        "mixed": _mixed(demand, units),
+        "revolve": _revolve(demand, memory_nbytes),
+    }
+    possible = {key: value for key, value in candidates.items() if not isinstance(value, str)}
+    best = name if name != "auto" else min(possible, key=lambda key: possible[key].forward_steps)
+    schedule = possible[best]
+    calls, peak = _cost(schedule, demand)
+    return Plan(
+        schedule,
+        demand,
+        memory_nbytes,
+        keep_all_nbytes,
+        schedule.forward_steps,
+        calls,
+        peak + demand.live_nbytes,
+        units.loss if best == "mixed" else 0.0,
+        tuple(_alternatives(candidates, best)),
+    )
+
+
+def _known_name(choice: str) -> str:
+    if choice not in NAMES:
+        raise InvalidArgument(
+            f"there is no schedule {choice!r}{nearest(choice, NAMES)}: "
+            f"write one of {', '.join(NAMES)}"
+        )
+    return choice
+
+
+def _smallest_nbytes(demand: Demand, name: str) -> int:
+    if name == "keep-all":
+        return demand.live_nbytes + (demand.steps - 1) * demand.record_nbytes
+    restarts = 0 if demand.free_start or demand.steps == 1 else 1
+    return demand.live_nbytes + restarts * demand.restart_nbytes
+
+
+def _keep_all(demand: Demand, memory_nbytes: int) -> Schedule | str:
+    smallest = _smallest_nbytes(demand, "keep-all")
+    if memory_nbytes < smallest:
+        return f"needs {format_nbytes(smallest)}"
+    return KeepAll(demand.steps)
+
+
+def _mixed(demand: Demand, units: Units) -> Schedule | str:
+    try:
+        return Mixed(
+            demand.steps,
+            units.restart,
+            units.record,
+            min(units.memory, (demand.steps - 1) * units.record),
+            demand.record_in_state,
+            demand.free_start,
+        )
+    except (BudgetTooSmall, InvalidArgument) as error:
+        return str(error)
+
+
+def _revolve(demand: Demand, memory_nbytes: int) -> Schedule | str:
+    slots = (memory_nbytes - demand.live_nbytes) // demand.restart_nbytes
+    return Revolve(demand.steps, slots, demand.record_in_state, demand.free_start)
+
+
+def _given(
+    demand: Demand, schedule: Iterable[Action], memory_nbytes: int, keep_all_nbytes: int
+) -> Plan:
+    """A plan for a schedule that the user brought: replayed, so that it is known to be legal."""
+    counts = _verified(schedule, demand, memory_nbytes)
+    name = type(schedule).__name__
+    return Plan(
+        schedule,
+        demand,
+        memory_nbytes,
+        keep_all_nbytes,
+        counts.forward_steps,
+        counts.reverse_calls,
+        counts.peak_nbytes.get(MEMORY, 0) + demand.live_nbytes,
+        0.0,
+        (Alternative(name, counts.forward_steps, "given"),),
+    )
+
+
+def _verified(schedule: Iterable[Action], demand: Demand, memory_nbytes: int | None) -> Counts:
+    budgets = {} if memory_nbytes is None else {MEMORY: memory_nbytes - demand.live_nbytes}
+    return verify(
+        schedule,
+        steps=demand.steps,
+        restart_nbytes=demand.restart_nbytes,
+        record_nbytes=demand.record_nbytes,
+        budgets=budgets,
+        record_in_state=demand.record_in_state,
+        free_start=demand.free_start,
+    )
+
+
+def _cost(schedule: Schedule, demand: Demand) -> tuple[int, int]:
+    """Reverse calls and peak bytes of restarts and records: replayed, unless that takes long."""
+    if isinstance(schedule, Revolve) and schedule.steps > _MOST_STEPS_REPLAYED:
+        return schedule.steps, min(schedule.slots, schedule.steps - 1) * demand.restart_nbytes
+    counts = _verified(schedule, demand, None)
+    return counts.reverse_calls, counts.peak_nbytes.get(MEMORY, 0)
+
+
+def _alternatives(candidates: dict[str, Schedule | str], best: str) -> Iterator[Alternative]:
+    for name, candidate in candidates.items():
+        if isinstance(candidate, str):
+            yield Alternative(name, None, candidate)
+            continue
+        fewest = candidates[best]
+        assert not isinstance(fewest, str)
+        more = candidate.forward_steps - fewest.forward_steps
+        verdict = "chosen" if name == best else f"{more} more forward steps" if more else "the same"
+        yield Alternative(name, candidate.forward_steps, verdict)

@@ -1,0 +1,32 @@
+"""Tables of a run, as plain text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from retrograd.events import Kind
+from retrograd.sizes import format_nbytes
+
+if TYPE_CHECKING:
+    from retrograd.run import Result
+
+
+def report(result: Result) -> str:
+    """What was chosen, what it took in bytes, and steps, calls and seconds by kind."""
+    tally, plan = result.tally, result.plan
+    lines = [
+        f"{type(plan.schedule).__name__}: {tally.forward_steps} forward steps for {plan.steps} "
+        f"({tally.forward_steps / plan.steps:.3f} times)",
+        f"arena {format_nbytes(result.arena_nbytes)} of a budget of "
+        f"{format_nbytes(plan.memory_nbytes)}; keeping everything takes "
+        f"{format_nbytes(plan.keep_all_nbytes)}",
+        "",
+        f"{'':<10} {'calls':>8} {'steps':>9} {'seconds':>10}",
+    ]
+    lines += [
+        f"{kind.value:<10} {tally.calls[kind]:>8} {tally.steps[kind]:>9} "
+        f"{tally.seconds[kind]:>10.3f}"
+        for kind in Kind
+    ]
+    lines.append(f"{'total':<10} {'':>8} {'':>9} {result.seconds:>10.3f}")
+    return "\n".join(lines)

@@ -1,0 +1,233 @@
+"""A run: the forward and the reverse sweep of a problem within a memory budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from time import perf_counter
+from typing import Any, Final
+
+from retrograd.actions import Action, Advance, Reverse
+from retrograd.errors import OutOfOrder
+from retrograd.events import Event, Kind, Observer
+from retrograd.executor import Executor
+from retrograd.planner import Choice, Plan, plan_layout
+from retrograd.problem import Problem
+from retrograd.report import report
+from retrograd.sizes import Size
+from retrograd.stores.arena import Arena
+
+EVENTS_KEPT: Final = 100_000
+"""A run remembers this many events; counts and seconds cover all of them."""
+
+_FORWARD_ONLY_ROWS: Final = 32
+"""Rows for a forward run that keeps nothing; more would save no time worth the memory."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the events of a run add up to.
+
+    Attributes
+    ----------
+    steps, calls, seconds : by kind of event.
+    events : the events themselves, up to `EVENTS_KEPT`.
+    """
+
+    steps: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
+    calls: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
+    seconds: dict[Kind, float] = field(default_factory=lambda: dict.fromkeys(Kind, 0.0))
+    events: list[Event] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        self.steps[event.kind] += event.stop - event.start
+        self.calls[event.kind] += 1
+        self.seconds[event.kind] += event.seconds
+        if len(self.events) < EVENTS_KEPT:
+            self.events.append(event)
+
+    @property
+    def forward_steps(self) -> int:
+        """Forward steps that were executed, first sweep included."""
+        return self.steps[Kind.FORWARD] + self.steps[Kind.RECOMPUTE]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A gradient, and what it took.
+
+    Attributes
+    ----------
+    gradient : what the problem's reverse sweep produced.
+    plan : what was chosen and predicted.
+    tally : steps, calls and seconds by kind, and the events.
+    arena_nbytes : bytes of the one allocation that held restarts, records and live rows.
+    seconds : from the start of the forward to the end of the reverse sweep.
+    """
+
+    gradient: Any
+    plan: Plan
+    tally: Tally
+    arena_nbytes: int
+    seconds: float
+
+    def report(self) -> str:
+        """What was chosen, and steps and seconds by kind, as text."""
+        return report(self)
+
+
+class Run:
+    """Runs a problem forward and back; may be used again for the next gradient.
+
+    Between `forward` and `reverse` the caller may look at what the forward produced and make
+    the adjoint's source from it. The arena is allocated at the first forward and kept.
+
+    Parameters
+    ----------
+    problem : what to run.
+    memory : the budget of everything the engine allocates; see `retrograd.plan`.
+    schedule : a schedule's name or a schedule.
+    observers : called with every event.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        memory: Size = "auto",
+        schedule: Choice = "auto",
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.problem = problem
+        self.plan = plan_layout(
+            problem.layout,
+            problem.steps,
+            memory,
+            free_start=problem.free_start,
+            schedule=schedule,
+            keep_all_nbytes=problem.keep_all_nbytes,
+            scratch_nbytes=problem.scratch_nbytes,
+        )
+        self.observers = list(observers)
+        self._arena: Arena | None = None
+        self._sweep: _Sweep | None = None
+
+    @property
+    def arena_nbytes(self) -> int:
+        """Bytes of the arena as it is allocated now."""
+        return 0 if self._arena is None else self._arena.nbytes
+
+    def forward(self, *, keep: bool = True) -> Tally:
+        """Run the forward to its end.
+
+        With ``keep=False`` nothing is stored and no reverse can follow: for a line search, or
+        to make observed data.
+        """
+        self._sweep = None
+        if not keep:
+            return self._forward_only()
+        arena = self._arena_of(self.plan.arena_nbytes)
+        sweep = _Sweep(self.problem, arena, iter(self.plan.schedule), self.observers)
+        sweep.forward()
+        self._sweep = sweep
+        return sweep.tally
+
+    def _forward_only(self) -> Tally:
+        layout, steps = self.problem.layout, self.problem.steps
+        rows = min(_FORWARD_ONLY_ROWS, steps) if layout.contiguous else 1
+        small = layout.live_nbytes + rows * layout.row_nbytes
+        full = self.plan.arena_nbytes
+        arena = self._arena if self._arena is not None else self._arena_of(min(small, full))
+        sweep = _Sweep(self.problem, arena, iter((Advance(0, steps),)), self.observers)
+        sweep.forward()
+        return sweep.tally
+
+    def _arena_of(self, nbytes: int) -> Arena:
+        if self._arena is None or self._arena.nbytes != nbytes:
+            self._arena = None  # give the old one back before taking the new one
+            self._arena = Arena(self.problem.layout, nbytes)
+        return self._arena
+
+    def reverse(self) -> Result:
+        """Run the reverse sweep of the last forward.
+
+        Raises
+        ------
+        OutOfOrder
+            if there is no forward that has not been reversed yet.
+        """
+        sweep, self._sweep = self._sweep, None
+        if sweep is None:
+            raise OutOfOrder(
+                "there is no forward run to reverse: call forward() first, once for each "
+                "reverse(), and without keep=False"
+            )
+        sweep.reverse()
+        return Result(
+            self.problem.gradient(), self.plan, sweep.tally, self.arena_nbytes, sweep.seconds
+        )
+
+
+class _Sweep:
+    """One walk forward and back."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        arena: Arena,
+        actions: Iterator[Action],
+        observers: Sequence[Observer],
+    ) -> None:
+        self._problem = problem
+        self._arena = arena
+        self._actions = actions
+        self.tally = Tally()
+        self.seconds = 0.0
+        self._executor = Executor(problem, arena, (self.tally, *observers))
+
+    def forward(self) -> None:
+        began = perf_counter()
+        self._executor.begin()
+        self._executor.run(self._until_reverse())
+        self._problem.finish_forward(self._arena.live())
+        self.seconds += perf_counter() - began
+
+    def _until_reverse(self) -> Iterable[Action]:
+        for action in self._actions:
+            if isinstance(action, Reverse):
+                self._actions = chain((action,), self._actions)
+                return
+            yield action
+
+    def reverse(self) -> None:
+        began = perf_counter()
+        self._problem.begin_reverse()
+        self._executor.run(self._actions)
+        self.seconds += perf_counter() - began
+
+
+def gradient(
+    problem: Problem,
+    *,
+    memory: Size = "auto",
+    schedule: Choice = "auto",
+    observers: Sequence[Observer] = (),
+) -> Result:
+    """The gradient of a problem within a memory budget, bit for bit that of keeping everything.
+
+    Parameters
+    ----------
+    problem : an adapter's problem, such as `retrograd.arrays.Problem`.
+    memory : bytes, ``"2 GiB"``, ``"1/16"`` of keep-all, or ``"auto"`` for what is free now.
+    schedule : ``"auto"``, ``"keep-all"``, ``"mixed"``, ``"revolve"``, or a schedule.
+    observers : called with every event, such as a progress bar.
+
+    Raises
+    ------
+    BudgetTooSmall
+        naming the smallest budget that works.
+    """
+    run = Run(problem, memory=memory, schedule=schedule, observers=observers)
+    run.forward()
+    return run.reverse()

@@ -1,0 +1,187 @@
+"""The arena: one allocation that holds restarts, records and the live state as a stack of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrograd.layout import Field, Layout
+from retrograd.placement import Move, Placement, Span
+from retrograd.stores.pages import zeros
+from retrograd.stores.parallel_copy import copy_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A handle on rows: where in the arena row ``r`` of each field lies.
+
+    Only the rows that the action at hand speaks of are there; any other row number points at
+    someone else's rows or outside the arena.
+    """
+
+    arena: Arena
+    origin: int
+    record_origin: int = 0
+
+    def address(self, field: int) -> int:
+        """The address of row 0 of a contiguous state field, which may lie outside the arena."""
+        return self.arena.address(field) + self.origin * self.arena.layout.state[field].nbytes
+
+    def row(self, field: int, row: int) -> NDArray[Any]:
+        """Row ``row`` of a state field, as a view."""
+        return self.arena.row(field, self.origin + row)
+
+    def record(self, field: int, step: int) -> NDArray[Any]:
+        """The row that step ``step`` makes of a record-only field, as a view."""
+        return self.arena.record_row(field, self.record_origin + step)
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardCall:
+    """Forward steps ``start`` … ``stop - 1`` with the rows they read and write.
+
+    ``source`` holds the state at ``start``. With ``recording``, or in a contiguous layout,
+    ``target`` is the same window and takes every row in between; otherwise it takes the state
+    at ``stop`` alone and may lie over the source.
+    """
+
+    start: int
+    stop: int
+    source: Window
+    target: Window
+    recording: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReverseCall:
+    """Reverse steps ``stop - 1`` … ``start`` with the window that holds their records."""
+
+    stop: int
+    start: int
+    window: Window
+
+
+class Arena:
+    """Rows of a layout in one private allocation, kept from gradient to gradient.
+
+    Parameters
+    ----------
+    layout : the fields and which rows are restarts and records.
+    nbytes : bytes of the allocation; a plan's ``arena_nbytes``.
+
+    Rows are zero when the arena is made. :meth:`reset` forgets what is saved and leaves the
+    bytes, so that memory is touched only once. Saved rows are never written: each method hands
+    out windows that the placement proved free.
+    """
+
+    def __init__(self, layout: Layout, nbytes: int) -> None:
+        self.layout = layout
+        self.nbytes = nbytes
+        self._bytes = zeros(nbytes)
+        self._regions = self._place_regions()
+        self._placement = Placement(layout, nbytes)
+        self.moves = 0
+        """How often live rows had to be copied to another place so far."""
+
+    def _place_regions(self) -> tuple[int, ...]:
+        """Byte offset of each state field: its own region if contiguous, else within a row."""
+        if not self.layout.contiguous:
+            return self.layout.offsets(self.layout.state)
+        rows = self.nbytes // self.layout.row_nbytes
+        offsets, at = {}, 0
+        # Wide dtypes first keeps every region aligned to its own items without padding.
+        for field in sorted(self.layout.state, key=lambda field: -field.dtype.itemsize):
+            offsets[field.name], at = at, at + rows * field.nbytes
+        return tuple(offsets[field.name] for field in self.layout.state)
+
+    def reset(self) -> None:
+        """Forget everything saved; state 0 is live again, its rows not yet written."""
+        self._placement = Placement(self.layout, self.nbytes)
+
+    def address(self, field: int) -> int:
+        """The address of the region of a state field."""
+        return self._bytes.ctypes.data + self._regions[field]
+
+    def row(self, field: int, physical: int) -> NDArray[Any]:
+        """A physical row of a state field, as a view."""
+        spec = self.layout.state[field]
+        stride = spec.nbytes if self.layout.contiguous else self.layout.row_nbytes
+        return self._view(spec, self._regions[field] + physical * stride)
+
+    def record_row(self, field: int, physical: int) -> NDArray[Any]:
+        """A physical row of a record-only field, as a view; these grow down from the end."""
+        offset = self.layout.offsets(self.layout.records)[field]
+        start = self.nbytes - (physical + 1) * self.layout.record_row_nbytes
+        return self._view(self.layout.records[field], start + offset)
+
+    def _view(self, field: Field, start: int) -> NDArray[Any]:
+        if not 0 <= start <= start + field.nbytes <= self.nbytes:
+            raise IndexError(f"a row of {field.name!r} lies outside the arena")
+        return self._bytes[start : start + field.nbytes].view(field.dtype).reshape(field.shape)
+
+    @property
+    def step(self) -> int:
+        """The step of the live state."""
+        return self._placement.step
+
+    def live(self) -> Window:
+        """The window whose rows ``step`` … hold the live state."""
+        return Window(self, self._placement.origin)
+
+    def advance(self, start: int, stop: int) -> Iterator[ForwardCall]:
+        """Calls that run the forward from ``start`` to ``stop`` and keep nothing."""
+        return self._calls(self._placement.advance(start, stop))
+
+    def record(self, start: int, stop: int) -> Iterator[ForwardCall]:
+        """Calls that run the forward and keep the record of every step."""
+        return self._calls(self._placement.record(start, stop))
+
+    def _calls(self, placed: Iterator[Span | Move]) -> Iterator[ForwardCall]:
+        for item in placed:
+            if isinstance(item, Move):
+                self._move(item)
+                continue
+            source = Window(self, item.origin, item.record_origin)
+            target = Window(self, item.target, item.record_origin)
+            yield ForwardCall(item.start, item.stop, source, target, item.recording)
+
+    def save(self, step: int) -> None:
+        """Make the live state a restart where it lies."""
+        for move in self._placement.save(step):
+            self._move(move)
+
+    def restore(self, step: int, *, last: bool) -> None:
+        """Go on from the rows of a restart; with ``last`` they may be written afterwards."""
+        self._placement.restore(step, last=last)
+
+    def enter(self, step: int) -> Window:
+        """Room for a state at ``step`` that comes from outside the arena; it becomes live."""
+        self._placement.enter(step)
+        return self.live()
+
+    def drop(self, step: int) -> None:
+        """Give up a restart."""
+        self._placement.drop(step)
+
+    def forget(self, start: int, stop: int) -> None:
+        """Give up records without using them."""
+        self._placement.forget(start, stop)
+
+    def reverse(self, stop: int, start: int, *, keep: bool = False) -> Iterator[ReverseCall]:
+        """Calls that reverse the steps; one call unless their rows lie apart."""
+        for piece in self._placement.reverse(stop, start, keep=keep):
+            window = Window(self, piece.origin, piece.record_origin)
+            yield ReverseCall(piece.stop, piece.start, window)
+
+    def _move(self, move: Move) -> None:
+        self.moves += 1
+        for index, field in enumerate(self.layout.state):
+            width = field.nbytes if self.layout.contiguous else self.layout.row_nbytes
+            region = self._bytes[self._regions[index] if self.layout.contiguous else 0 :]
+            copy_rows(region, move.source, move.target, move.count, width)
+            if not self.layout.contiguous:
+                return

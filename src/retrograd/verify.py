@@ -1,0 +1,288 @@
+"""The abstract machine: replays a schedule on sets of integers and refuses illegal ones.
+
+This is the one place that knows which sequences of actions are legal, and it counts what they
+cost. It runs nothing and needs no problem.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from retrograd.actions import (
+    INITIAL,
+    MEMORY,
+    Action,
+    Advance,
+    BeginSweep,
+    Drop,
+    Forget,
+    Record,
+    Restore,
+    Reverse,
+    Save,
+    Tier,
+)
+from retrograd.errors import IllegalAction, InvalidArgument
+from retrograd.layout import Layout
+from retrograd.placement import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a schedule does and takes.
+
+    Attributes
+    ----------
+    actions : how many actions there are.
+    forward_steps : forward steps executed, first sweep included.
+    recorded_steps : those of them that keep a record.
+    reversed_steps, reverse_calls : steps reversed, in how many ``Reverse`` actions.
+    saves, restores, drops : how many there are, by tier.
+    peak_nbytes : the most bytes that restarts and records take at once, by tier. In memory the
+        record of the step just taken is part of the live rows and not counted (see `verify`).
+    """
+
+    actions: int
+    forward_steps: int
+    recorded_steps: int
+    reversed_steps: int
+    reverse_calls: int
+    saves: Mapping[Tier, int]
+    restores: Mapping[Tier, int]
+    drops: Mapping[Tier, int]
+    peak_nbytes: Mapping[Tier, int]
+
+
+def verify(
+    actions: Iterable[Action],
+    *,
+    steps: int,
+    restart_nbytes: int = 1,
+    record_nbytes: int = 1,
+    budgets: Mapping[Tier, int] | None = None,
+    record_in_state: bool = False,
+    free_start: bool = False,
+) -> Counts:
+    """Replay a schedule and count; raise if any action is illegal or anything is left over.
+
+    The run begins with state 0 live and nothing saved. The newest record, which is that of the
+    step just taken, lies in the live rows and is charged to no budget until the forward goes on
+    from there. With ``record_in_state`` the step at whose start the state is live needs no
+    record to be reversed.
+
+    Parameters
+    ----------
+    actions : any iterable of actions.
+    steps : how many steps the forward makes.
+    restart_nbytes, record_nbytes : bytes of one restart and of one record.
+    budgets : the most bytes allowed in a tier; tiers that are not named are unlimited.
+    free_start : whether ``Restore(0, INITIAL)`` is possible.
+
+    Raises
+    ------
+    IllegalAction
+        naming the action, its index and the rule that it breaks.
+    """
+    if steps < 1:
+        raise InvalidArgument(f"a schedule of {steps} steps: give at least 1")
+    machine = _Machine(
+        steps, restart_nbytes, record_nbytes, dict(budgets or {}), record_in_state, free_start
+    )
+    for index, action in enumerate(actions):
+        machine.index, machine.action = index, action
+        machine.perform(action)
+    return machine.finish()
+
+
+def replay_rows(actions: Iterable[Action], layout: Layout, capacity_nbytes: int) -> int:
+    """The bytes of an arena that a legal schedule touches, exactly.
+
+    Raises
+    ------
+    BudgetTooSmall
+        if the rows do not fit in ``capacity_nbytes``.
+    """
+    placement = Placement(layout, capacity_nbytes)
+    for action in actions:
+        match action:
+            case Advance(start, stop):
+                _exhaust(placement.advance(start, stop))
+            case Record(start, stop, tier) if tier == MEMORY:
+                _exhaust(placement.record(start, stop))
+            case Save(step, tier) if tier == MEMORY:
+                _exhaust(placement.save(step))
+            case Restore(step, tier, last) if tier == MEMORY:
+                placement.restore(step, last=last)
+            case Restore(step):
+                placement.enter(step)
+            case Drop(step, tier) if tier == MEMORY:
+                placement.drop(step)
+            case Forget(start, stop, tier) if tier == MEMORY:
+                placement.forget(start, stop)
+            case Reverse(stop, start, keep):
+                _exhaust(placement.reverse(stop, start, keep=keep))
+            case _:
+                pass
+    return placement.peak_nbytes
+
+
+def _exhaust(moves: Iterator[object]) -> None:
+    for _ in moves:
+        pass
+
+
+@dataclass(slots=True)
+class _Machine:
+    steps: int
+    restart_nbytes: int
+    record_nbytes: int
+    budgets: dict[Tier, int]
+    record_in_state: bool
+    free_start: bool
+    index: int = -1
+    action: Action | None = None
+    live: int | None = 0
+    furthest: int = 0
+    adjoint: int = field(init=False)
+    sweep: int = 0
+    restarts: dict[Tier, set[int]] = field(default_factory=dict)
+    records: dict[Tier, set[int]] = field(default_factory=dict)
+    forward_steps: int = 0
+    recorded_steps: int = 0
+    reversed_steps: int = 0
+    reverse_calls: int = 0
+    saves: Counter[Tier] = field(default_factory=Counter)
+    restores: Counter[Tier] = field(default_factory=Counter)
+    drops: Counter[Tier] = field(default_factory=Counter)
+    peak_nbytes: dict[Tier, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.adjoint = self.steps
+
+    def perform(self, action: Action) -> None:
+        match action:
+            case Advance(start, stop):
+                self.run_forward(start, stop)
+            case Record(start, stop, tier):
+                self.record(start, stop, tier)
+            case Save(step, tier):
+                self.save(step, tier)
+            case Restore(step, tier, last):
+                self.restore(step, tier, last=last)
+            case Drop(step, tier):
+                self.require(step in self.restarts.get(tier, ()), f"no restart at {step} in {tier}")
+                self.restarts[tier].remove(step)
+                self.drops[tier] += 1
+            case Forget(start, stop, tier):
+                self.forget(start, stop, tier)
+            case Reverse(stop, start, keep):
+                self.reverse(stop, start, keep=keep)
+            case BeginSweep(index):
+                self.begin_sweep(index)
+            case _:
+                self.require(False, "not an action")
+        self.measure()
+
+    def require(self, condition: bool, rule: str) -> None:
+        if not condition:
+            raise IllegalAction(rule, self.index, self.action)
+
+    def run_forward(self, start: int, stop: int) -> None:
+        self.require(start < stop, "the range is empty")
+        self.require(start == self.live, f"the live state is at {self.live}")
+        self.require(stop <= self.adjoint, f"passes the adjoint, which is at {self.adjoint}")
+        self.live = stop
+        self.furthest = max(self.furthest, stop)
+        self.forward_steps += stop - start
+
+    def record(self, start: int, stop: int, tier: Tier) -> None:
+        self.require(tier != INITIAL, "nothing can be kept in the initial tier")
+        self.run_forward(start, stop)
+        kept = self.records.setdefault(tier, set())
+        self.require(kept.isdisjoint(range(start, stop)), "a step is recorded already")
+        kept.update(range(start, stop))
+        self.recorded_steps += stop - start
+
+    def save(self, step: int, tier: Tier) -> None:
+        self.require(tier != INITIAL, "nothing can be kept in the initial tier")
+        self.require(step == self.live, f"the live state is at {self.live}")
+        self.require(step < self.adjoint, f"useless: the adjoint is at {self.adjoint}")
+        kept = self.restarts.setdefault(tier, set())
+        self.require(step not in kept, "saved already")
+        kept.add(step)
+        self.saves[tier] += 1
+
+    def restore(self, step: int, tier: Tier, *, last: bool) -> None:
+        if tier == INITIAL:
+            self.require(self.free_start and step == 0, "there is no free initial state here")
+        else:
+            self.require(step in self.restarts.get(tier, ()), f"no restart at {step} in {tier}")
+        self.require(step < self.adjoint, f"useless: the adjoint is at {self.adjoint}")
+        self.live = step
+        self.restores[tier] += 1
+        if last and tier != INITIAL:
+            self.restarts[tier].remove(step)
+
+    def forget(self, start: int, stop: int, tier: Tier) -> None:
+        kept = self.records.get(tier, set())
+        self.require(start < stop and kept.issuperset(range(start, stop)), "no such records")
+        kept.difference_update(range(start, stop))
+
+    def reverse(self, stop: int, start: int, *, keep: bool) -> None:
+        self.require(start < stop, "the range is empty")
+        self.require(stop == self.adjoint, f"the adjoint is at {self.adjoint}")
+        self.require(self.furthest == self.steps, "the forward has not run to the end")
+        for step in range(stop - 1, start - 1, -1):
+            held = [kept for kept in self.records.values() if step in kept]
+            in_live_rows = self.record_in_state and step == stop - 1 == self.live
+            self.require(bool(held) or in_live_rows, f"step {step} has no record")
+            if not keep:
+                for kept in held:
+                    kept.remove(step)
+        self.adjoint = start
+        self.reversed_steps += stop - start
+        self.reverse_calls += 1
+
+    def begin_sweep(self, index: int) -> None:
+        self.require(self.adjoint == 0, f"the adjoint is still at {self.adjoint}")
+        self.require(index == self.sweep + 1, f"the sweep under way is number {self.sweep}")
+        self.sweep = index
+        self.adjoint = self.steps
+
+    def measure(self) -> None:
+        for tier in self.restarts.keys() | self.records.keys():
+            records = self.records.get(tier, ())
+            charged = len(records)
+            if tier == MEMORY and self.live is not None and self.live - 1 in records:
+                charged -= 1
+            nbytes = (
+                len(self.restarts.get(tier, ())) * self.restart_nbytes
+                + charged * self.record_nbytes
+            )
+            self.peak_nbytes[tier] = max(self.peak_nbytes.get(tier, 0), nbytes)
+            budget = self.budgets.get(tier)
+            self.require(
+                budget is None or nbytes <= budget,
+                f"takes {nbytes} bytes in {tier}, and {budget} are allowed",
+            )
+
+    def finish(self) -> Counts:
+        self.index, self.action = self.index + 1, None
+        self.require(self.adjoint == 0, f"ends with the adjoint at {self.adjoint}, not at 0")
+        for tier, restarts in self.restarts.items():
+            self.require(not restarts, f"leaves restarts {sorted(restarts)} in {tier}")
+        for tier, records in self.records.items():
+            self.require(not records, f"leaves {len(records)} records in {tier}")
+        return Counts(
+            actions=self.index,
+            forward_steps=self.forward_steps,
+            recorded_steps=self.recorded_steps,
+            reversed_steps=self.reversed_steps,
+            reverse_calls=self.reverse_calls,
+            saves=dict(self.saves),
+            restores=dict(self.restores),
+            drops=dict(self.drops),
+            peak_nbytes=dict(self.peak_nbytes),
+        )
