@@ -44,6 +44,7 @@ class Demand:
     record_in_state : the record of a step is part of the state at its start.
     free_start : returning to the initial state costs no memory.
     scratch_nbytes : bytes of the live ones that lie outside the arena.
+    fixed_nbytes : bytes in use besides and not counted in the budget: the user's own fields.
     """
 
     steps: int
@@ -53,6 +54,7 @@ class Demand:
     record_in_state: bool = False
     free_start: bool = False
     scratch_nbytes: int = 0
+    fixed_nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ class Plan:
 
     Attributes
     ----------
-    schedule : what was chosen.
+    name : the name of what was chosen, as in `NAMES`, or of the class of a given schedule.
+    schedule : its actions.
     demand : what it was chosen for.
     memory_nbytes : the budget.
     keep_all_nbytes : what keeping everything takes, the measure of budgets like ``"1/16"``.
@@ -81,6 +84,7 @@ class Plan:
     alternatives : every schedule considered.
     """
 
+    name: str
     schedule: Iterable[Action]
     demand: Demand
     memory_nbytes: int
@@ -108,9 +112,8 @@ class Plan:
 
     def explain(self) -> str:
         """What was chosen, what it costs, what else there was and why it lost, as text."""
-        chosen = type(self.schedule).__name__
         lines = [
-            f"{chosen}: {self.forward_steps} forward steps for {self.steps} "
+            f"{self.name}: {self.forward_steps} forward steps for {self.steps} "
             f"({self.recompute_factor:.3f} times), {self.reverse_calls} reverse calls",
             f"memory: {format_nbytes(self.peak_nbytes)} of a budget of "
             f"{format_nbytes(self.memory_nbytes)}; keeping everything takes "
@@ -119,6 +122,8 @@ class Plan:
             f"record {format_nbytes(self.demand.record_nbytes)}, "
             f"live rows {format_nbytes(self.demand.live_nbytes)}",
         ]
+        if self.demand.fixed_nbytes:
+            lines.append(f"the problem's own fields take {format_nbytes(self.demand.fixed_nbytes)} besides")
         if self.rounding_loss:
             lines.append(f"sizes rounded up by {self.rounding_loss:.2%} to a common unit")
         lines.append("")
@@ -187,10 +192,12 @@ def plan_layout(
     schedule: Choice = "auto",
     keep_all_nbytes: int,
     scratch_nbytes: int = 0,
+    fixed_nbytes: int = 0,
 ) -> Plan:
     """`plan` for a layout: ``peak_nbytes`` is then exactly the arena that a run touches.
 
-    ``scratch_nbytes`` of the budget are taken by the problem's own scratch memory.
+    ``scratch_nbytes`` of the budget are taken by the problem's own scratch memory;
+    ``fixed_nbytes`` come on top of it and are only reported.
 
     The rows of a schedule are replayed on the arena's memory map. Where they do not fit, which
     a restart between records can cause, the schedule is planned with one record less.
@@ -203,6 +210,7 @@ def plan_layout(
         layout.record_in_state,
         free_start,
         scratch_nbytes,
+        fixed_nbytes,
     )
     budget = parse_budget(memory, keep_all_nbytes)
     usable = budget
@@ -250,6 +258,7 @@ def _choose(demand: Demand, choice: Choice, memory_nbytes: int, keep_all_nbytes:
     schedule = possible[best]
     calls, peak = _cost(schedule, demand)
     return Plan(
+        best,
         schedule,
         demand,
         memory_nbytes,
@@ -311,6 +320,7 @@ def _given(
     counts = _verified(schedule, demand, memory_nbytes)
     name = type(schedule).__name__
     return Plan(
+        name,
         schedule,
         demand,
         memory_nbytes,

@@ -77,6 +77,11 @@ class Problem(Protocol):
         ...
 
     @property
+    def fixed_nbytes(self) -> int:
+        """Bytes that are in use whatever the budget: the user's fields, the adjoint state."""
+        ...
+
+    @property
     def scratch_nbytes(self) -> int:
         """Bytes that the problem allocates for its own work; they count in the budget."""
         ...

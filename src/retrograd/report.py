@@ -15,11 +15,12 @@ def report(result: Result) -> str:
     """What was chosen, what it took in bytes, and steps, calls and seconds by kind."""
     tally, plan = result.tally, result.plan
     lines = [
-        f"{type(plan.schedule).__name__}: {tally.forward_steps} forward steps for {plan.steps} "
+        f"{plan.name}: {tally.forward_steps} forward steps for {plan.steps} "
         f"({tally.forward_steps / plan.steps:.3f} times)",
         f"arena {format_nbytes(result.arena_nbytes)} of a budget of "
         f"{format_nbytes(plan.memory_nbytes)}; keeping everything takes "
         f"{format_nbytes(plan.keep_all_nbytes)}",
+        f"the problem's own fields take {format_nbytes(plan.demand.fixed_nbytes)} besides",
         "",
         f"{'':<10} {'calls':>8} {'steps':>9} {'seconds':>10}",
     ]

@@ -108,6 +108,7 @@ class Run:
             schedule=schedule,
             keep_all_nbytes=problem.keep_all_nbytes,
             scratch_nbytes=problem.scratch_nbytes,
+            fixed_nbytes=problem.fixed_nbytes,
         )
         self.observers = list(observers)
         self._arena: Arena | None = None

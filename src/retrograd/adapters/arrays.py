@@ -102,6 +102,11 @@ class Problem:
         return self._steps * self._layout.record_nbytes
 
     @property
+    def fixed_nbytes(self) -> int:
+        """The copy of the initial state; the adjoint comes on top, as large as it is made."""
+        return sum(part.nbytes for part in self._initial)
+
+    @property
     def scratch_nbytes(self) -> int:
         """None: the user's functions allocate what they return."""
         return 0

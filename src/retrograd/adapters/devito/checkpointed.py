@@ -140,14 +140,19 @@ class CheckpointedRun:
         self._result = self._run.reverse()
         return self._result
 
-    def report(self) -> str:
-        """What the last gradient took.
+    @property
+    def result(self) -> Result:
+        """The last gradient's result.
 
         Raises
         ------
         OutOfOrder
-            before the first `reverse`.
+            before the first `reverse` after a `forward`.
         """
         if self._result is None:
-            raise OutOfOrder("there is nothing to report before forward() and reverse()")
-        return self._result.report()
+            raise OutOfOrder("there is no result before forward() and reverse() have been called")
+        return self._result
+
+    def report(self) -> str:
+        """What the last gradient took, as text."""
+        return self.result.report()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -107,10 +108,19 @@ class Problem:
     @property
     def keep_all_nbytes(self) -> int:
         """Bytes of all samples of every saved wavefield, as Devito would allocate them."""
-        return sum(
-            int(np.prod(f.shape_allocated, dtype=np.int64)) * np.dtype(f.dtype).itemsize
-            for f in self._windows.values()
-        )
+        return sum(_nbytes(field) for field in self._windows.values())
+
+    @property
+    def fixed_nbytes(self) -> int:
+        """Bytes of all other fields of both operators: model, adjoint, receivers, gradient."""
+        windows = {*self._windows, *self.findings.gradient_names.values()}
+        fields = {
+            p.name: p
+            for operator in self._operators
+            for p in operator.parameters
+            if p.is_AbstractFunction and p.name not in windows
+        }
+        return sum(_nbytes(field) for field in fields.values())
 
     @property
     def scratch_nbytes(self) -> int:
@@ -236,6 +246,11 @@ class Problem:
         defaults = {p.name: p for p in self._operators[1].parameters}
         found = {n: arguments.get(n, defaults[n]) for n in self.findings.accumulators}
         return {name: np.array(getattr(value, "data", value)) for name, value in found.items()}
+
+
+def _nbytes(function: Any) -> int:
+    shape = (int(size) for size in function.shape_allocated)
+    return math.prod(shape) * np.dtype(function.dtype).itemsize
 
 
 def _checksum(array: NDArray[Any]) -> int:
