@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import retrograd
 from retrograd.errors import MissingExtra
 from retrograd.seismic import layer
 from retrograd.seismic.acquisition import Acquisition, ricker
@@ -49,6 +50,7 @@ def declare(
     border = layer.widths(model, scheme)
     grid = _grid(model, border, scheme)
     order = {"grid": grid, "space_order": scheme.space_order}
+    large = {**order, "allocator": retrograd.devito.HUGE_PAGES}
 
     def at(name: str, positions: Array) -> Any:
         points = devito.SparseTimeFunction(name=name, grid=grid, npoint=len(positions), nt=rows)
@@ -57,10 +59,10 @@ def declare(
 
     fields = Fields(
         u=devito.TimeFunction(name="u", time_order=2, save=rows, **order),
-        v=devito.TimeFunction(name="v", time_order=2, **order),
-        squared_slowness=devito.Function(name="m", **order),
-        damping=devito.Function(name="damp", **order),
-        gradient=devito.Function(name="grad", **order),
+        v=devito.TimeFunction(name="v", time_order=2, **large),
+        squared_slowness=devito.Function(name="m", **large),
+        damping=devito.Function(name="damp", **large),
+        gradient=devito.Function(name="grad", **large),
         source=at("src", acquisition.sources[:1]),
         receivers=at("rec", acquisition.receivers),
         residual=at("residual", acquisition.receivers),

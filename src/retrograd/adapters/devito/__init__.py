@@ -11,7 +11,8 @@ except ImportError as error:
         "retrograd.devito needs Devito: pip install 'retrograd[devito]'"
     ) from error
 
+from retrograd.adapters.devito.allocator import HUGE_PAGES
 from retrograd.adapters.devito.checkpointed import CheckpointedRun, checkpointed
 from retrograd.adapters.devito.problem import Problem
 
-__all__ = ["CheckpointedRun", "Problem", "checkpointed"]
+__all__ = ["HUGE_PAGES", "CheckpointedRun", "Problem", "checkpointed"]

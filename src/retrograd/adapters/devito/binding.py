@@ -8,6 +8,7 @@ Tried with Devito 4.8.23.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,8 @@ class BoundOperator:
         self._values = [self._arguments[name] for name in self._names]
         self._position = {name: i for i, name in enumerate(self._names)}
         self._call = operator.cfunction
+        self.seconds = 0.0
+        """Spent inside the compiled function so far."""
 
     @property
     def time_range(self) -> tuple[int, int]:
@@ -138,7 +141,9 @@ class BoundOperator:
         """
         self.set("time_m", first)
         self.set("time_M", last)
+        began = perf_counter()
         code = self._call(*self._values)
+        self.seconds += perf_counter() - began
         if code:
             try:
                 self._operator._postprocess_errors(code)

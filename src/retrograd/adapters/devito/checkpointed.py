@@ -95,6 +95,11 @@ class CheckpointedRun:
         """Bytes of the arena as it is allocated now."""
         return self._run.arena_nbytes
 
+    @property
+    def compiled_seconds(self) -> float:
+        """Of the last gradient's time, what was spent inside the compiled functions."""
+        return self._problem.compiled_seconds
+
     def describe(self) -> str:
         """A table of what was found in the operators, with bytes."""
         return describe(self._problem)

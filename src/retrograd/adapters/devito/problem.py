@@ -239,6 +239,12 @@ class Problem:
             self._point(self._gradient, rows, self.findings.gradient_names)
             self._gradient.run(first, last)
 
+    @property
+    def compiled_seconds(self) -> float:
+        """Spent inside the compiled functions since the last forward began."""
+        bound = (self._forward, self._gradient)
+        return sum(operator.seconds for operator in bound if operator is not None)
+
     def gradient(self) -> dict[str, NDArray[Any]]:
         """What the gradient operator has summed up, by name, without halo."""
         assert self._gradient is not None
