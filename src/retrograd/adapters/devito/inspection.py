@@ -147,6 +147,7 @@ class Findings:
     forward_accumulators : names of functions without time that the forward writes.
     adjoint : names of time functions that the gradient writes.
     accumulators : names of functions without time that the gradient writes.
+    covered : whether every step writes every point of each wavefield's domain.
     """
 
     state: tuple[StateField, ...]
@@ -156,7 +157,7 @@ class Findings:
     forward_accumulators: tuple[str, ...]
     adjoint: tuple[str, ...]
     accumulators: tuple[str, ...]
-    needs_zeroed_rows: bool
+    covered: bool
 
 
 def inspect(forward: Operator, gradient: Operator, names: Mapping[str, str]) -> Findings:
@@ -173,6 +174,7 @@ def inspect(forward: Operator, gradient: Operator, names: Mapping[str, str]) -> 
         with the reason and what can be done.
     """
     ours, theirs = accesses(forward), accesses(gradient)
+    _refuse_swapped(ours, theirs)
     state = tuple(_state(ours))
     known = {item.function.name for item in state}
     _refuse_unknown_names(names, theirs, known)
@@ -182,7 +184,11 @@ def inspect(forward: Operator, gradient: Operator, names: Mapping[str, str]) -> 
         for name, access in theirs.items()
         if inner[name] in known and access.reads
     }
-    _refuse_swapped(records, theirs, inner, known)
+    if not records:
+        raise NotSupported(
+            f"the gradient operator reads none of the forward's wavefields {sorted(known)}: if "
+            'they have other names there, pass names={"name there": "name in the forward"}'
+        )
     return Findings(
         state=state,
         records=records,
@@ -195,7 +201,7 @@ def inspect(forward: Operator, gradient: Operator, names: Mapping[str, str]) -> 
             for n, a in theirs.items()
             if a.writes and not a.function.is_TimeFunction and not a.is_sparse
         ),
-        needs_zeroed_rows=not all(ours[name].covers for name in known),
+        covered=all(ours[name].covers for name in known),
     )
 
 
@@ -243,25 +249,16 @@ def _refuse_unknown_names(
             )
 
 
-def _refuse_swapped(
-    records: Mapping[str, Any],
-    theirs: Mapping[str, Access],
-    inner: Mapping[str, str],
-    known: set[str],
-) -> None:
-    if not known:
-        raise NotSupported(
-            "the forward operator writes no time function with save=nt: are the forward and the "
-            "gradient operator swapped? Build the wavefield with save=nt; it is not allocated"
-        )
+def _refuse_swapped(ours: Mapping[str, Access], theirs: Mapping[str, Access]) -> None:
+    """The forward writes wavefields that keep every sample, and the gradient only reads them."""
     for name, access in theirs.items():
-        if access.writes and inner[name] in known:
+        if access.writes and access.is_saved and name in ours:
             raise NotSupported(
-                f"the gradient operator writes the forward's wavefield {inner[name]!r}: are the "
-                "forward and the gradient operator swapped?"
+                f"the gradient operator writes the wavefield {name!r}: are the forward and the "
+                "gradient operator swapped? The first one writes the wavefield with save=nt, "
+                "the second one reads it"
             )
-    if not records:
+    if not any(access.writes and access.function.is_TimeFunction for access in ours.values()):
         raise NotSupported(
-            f"the gradient operator reads none of the forward's wavefields {sorted(known)}: if "
-            'they have other names there, pass names={"name there": "name in the forward"}'
+            "the forward operator writes no time function: build its wavefield with save=nt"
         )

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.adapters.devito.binding import BoundOperator, refuse_unrunnable
+from retrograd.adapters.devito.coverage import rows_need_zeroing
 from retrograd.adapters.devito.inspection import Findings, accesses, inspect
 from retrograd.adapters.devito.outputs import RecomputedOutputs, scratch_nbytes
 from retrograd.adapters.devito.timeline import (
@@ -74,6 +75,7 @@ class Problem:
         self._windows = {field.function.name: field.function for field in self.findings.state}
         ranges = default_range(accesses(forward)), default_range(accesses(gradient))
         self._set_timeline(Timeline(*ranges[0], *ranges[1]))
+        self._zero_rows = False
         self._forward: BoundOperator | None = None
         self._gradient: BoundOperator | None = None
         self._outputs: RecomputedOutputs | None = None
@@ -135,6 +137,9 @@ class Problem:
         first, last = self._forward.time_range
         low, high = default_range(accesses(gradient))
         self._set_timeline(Timeline(first, last, max(low, first), min(high, last)))
+        self._zero_rows = rows_need_zeroing(
+            forward, self._forward, self.forward_arguments, self.findings
+        )
         self._outputs = RecomputedOutputs(self._forward, forward, self.findings, self._scratch)
 
     def begin(self) -> None:
@@ -183,7 +188,7 @@ class Problem:
         """Run the forward operator once over the whole segment."""
         assert self._forward is not None and self._outputs is not None
         self._point(self._forward, call.source, {})
-        if self.findings.needs_zeroed_rows:
+        if self._zero_rows:
             self._zero_written(call)
         self._outputs.switch(first=first)
         begin = self.timeline.first
