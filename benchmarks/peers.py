@@ -23,6 +23,7 @@ from time import perf_counter
 
 import devito
 import numpy as np
+
 import retrograd
 
 ONE_THREAD_INJECTS = {"nthreads_nonaffine": 1}
@@ -271,7 +272,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
         if options.pyrevolve:
             methods[f"pyrevolve {fraction}"] = lambda f=fraction: rivals[f].gradient()
     for name in methods:  # touch, compile, bind
-        if name.startswith("ours") or name.startswith("pyrevolve"):
+        if name.startswith(("ours", "pyrevolve")):
             methods[name]()
     timings: dict[str, list[Timing]] = {name: [] for name in methods}
     for repeat in range(options.repeats):

@@ -16,7 +16,7 @@ Tier: TypeAlias = str
 MEMORY: Final[Tier] = "memory"
 DISK: Final[Tier] = "disk"
 INITIAL: Final[Tier] = "initial"
-"""The tier of an initial state that costs no memory: a zero field, or one that can be made again."""
+"""The tier of an initial state that costs no memory: zero, or one that can be made again."""
 
 
 @dataclass(frozen=True, slots=True)

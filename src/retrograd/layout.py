@@ -58,7 +58,9 @@ class Layout:
     def __post_init__(self) -> None:
         first, stop = self.record_rows
         if not self.state or self.depth < 1:
-            raise InvalidArgument("a layout needs at least one state field and a depth of at least 1")
+            raise InvalidArgument(
+                "a layout needs at least one state field and a depth of at least 1"
+            )
         if not 0 <= first < stop <= self.depth + 1:
             raise InvalidArgument(
                 f"the adjoint of a step reads rows {first} … {stop - 1} relative to it, but a step "
@@ -67,7 +69,9 @@ class Layout:
         if not self.contiguous and (self.depth, self.record_rows) != (1, (0, 1)):
             raise InvalidArgument("packed rows have depth 1 and record_rows (0, 1)")
         if self.contiguous and self.records:
-            raise InvalidArgument("a contiguous layout records state rows only: leave records empty")
+            raise InvalidArgument(
+                "a contiguous layout records state rows only: leave records empty"
+            )
 
     @property
     def row_nbytes(self) -> int:

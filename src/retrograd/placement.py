@@ -185,9 +185,7 @@ class Placement:
     def _record_apart(self, start: int, stop: int) -> Span:
         """Record into the second stack; of the state only its last row is kept."""
         record_origin = self._record_top() - start
-        span = replace(
-            self._jump(start, stop), recording=True, record_origin=record_origin
-        )
+        span = replace(self._jump(start, stop), recording=True, record_origin=record_origin)
         self._kept.append(_Kept(start, stop, span.target, record_origin))
         self._use(max(self._top(), span.target + stop + self._layout.depth))
         return span

@@ -2,68 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, TypeAlias
+from typing import TypeAlias
 
 from retrograd.actions import MEMORY, Action
+from retrograd.candidates import (
+    NAMES,
+    Alternative,
+    Demand,
+    calls_and_peak,
+    candidates,
+    compared,
+    replay,
+    smallest_nbytes,
+)
 from retrograd.errors import BudgetTooSmall, InvalidArgument
 from retrograd.layout import Layout
-from retrograd.schedules import KeepAll, Mixed, Revolve
 from retrograd.sizes import Size, format_nbytes, parse_budget, parse_count, parse_nbytes
 from retrograd.suggest import nearest
-from retrograd.units import Units, to_units
-from retrograd.verify import Counts, replay_rows, verify
-
-NAMES: Final = ("auto", "keep-all", "mixed", "revolve")
-
-_MOST_STEPS_REPLAYED: Final = 20_000
-
-
-class Schedule(Protocol):
-    """What a plan needs of a schedule: its actions, and how many forward steps they run."""
-
-    def __iter__(self) -> Iterator[Action]: ...
-    @property
-    def forward_steps(self) -> int: ...
-
+from retrograd.verify import replay_rows
 
 Choice: TypeAlias = str | Iterable[Action]
 """A schedule's name, or the schedule itself: any iterable of actions that can be iterated twice."""
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What is to be reversed, in bytes.
-
-    Attributes
-    ----------
-    steps : how many steps the forward makes.
-    restart_nbytes, record_nbytes : bytes of one restart and of one record.
-    live_nbytes : bytes in use besides: the live state and the row that a step writes.
-    record_in_state : the record of a step is part of the state at its start.
-    free_start : returning to the initial state costs no memory.
-    scratch_nbytes : bytes of the live ones that lie outside the arena.
-    fixed_nbytes : bytes in use besides and not counted in the budget: the user's own fields.
-    """
-
-    steps: int
-    restart_nbytes: int
-    record_nbytes: int
-    live_nbytes: int = 0
-    record_in_state: bool = False
-    free_start: bool = False
-    scratch_nbytes: int = 0
-    fixed_nbytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    """A schedule that was considered: what it would cost, or why it is impossible."""
-
-    name: str
-    forward_steps: int | None
-    verdict: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +41,6 @@ class Plan:
     forward_steps : forward steps executed, first sweep included.
     reverse_calls : how many ``Reverse`` actions there are.
     peak_nbytes : the most bytes in use at once, live rows included; never above the budget.
-    rounding_loss : share by which sizes were rounded up for want of a small common unit.
     alternatives : every schedule considered.
     """
 
@@ -92,7 +52,6 @@ class Plan:
     forward_steps: int
     reverse_calls: int
     peak_nbytes: int
-    rounding_loss: float
     alternatives: tuple[Alternative, ...]
 
     @property
@@ -123,9 +82,9 @@ class Plan:
             f"live rows {format_nbytes(self.demand.live_nbytes)}",
         ]
         if self.demand.fixed_nbytes:
-            lines.append(f"the problem's own fields take {format_nbytes(self.demand.fixed_nbytes)} besides")
-        if self.rounding_loss:
-            lines.append(f"sizes rounded up by {self.rounding_loss:.2%} to a common unit")
+            lines.append(
+                f"the problem's own fields take {format_nbytes(self.demand.fixed_nbytes)} besides"
+            )
         lines.append("")
         lines.append(f"{'schedule':<10} {'forward steps':>13}  verdict")
         for other in self.alternatives:
@@ -236,88 +195,41 @@ def _positive(size: Size, what: str) -> int:
 def _choose(demand: Demand, choice: Choice, memory_nbytes: int, keep_all_nbytes: int) -> Plan:
     if not isinstance(choice, str):
         return _given(demand, choice, memory_nbytes, keep_all_nbytes)
-    name = _known_name(choice)
-    smallest = _smallest_nbytes(demand, name)
-    if memory_nbytes < smallest:
-        raise BudgetTooSmall(
-            f"{memory_nbytes} bytes of memory hold no {name} schedule of {demand.steps} steps "
-            f"with restarts of {demand.restart_nbytes}, records of {demand.record_nbytes} and "
-            f"live rows of {demand.live_nbytes} bytes: give at least {smallest}",
-            smallest,
-        )
-    units = to_units(
-        demand.restart_nbytes, demand.record_nbytes, memory_nbytes - demand.live_nbytes
-    )
-    candidates = {
-        "keep-all": _keep_all(demand, memory_nbytes),
-        "mixed": _mixed(demand, units),
-        "revolve": _revolve(demand, memory_nbytes),
-    }
-    possible = {key: value for key, value in candidates.items() if not isinstance(value, str)}
-    best = name if name != "auto" else min(possible, key=lambda key: possible[key].forward_steps)
-    schedule = possible[best]
-    calls, peak = _cost(schedule, demand)
-    return Plan(
-        best,
-        schedule,
-        demand,
-        memory_nbytes,
-        keep_all_nbytes,
-        schedule.forward_steps,
-        calls,
-        peak + demand.live_nbytes,
-        units.loss if best == "mixed" else 0.0,
-        tuple(_alternatives(candidates, best)),
-    )
-
-
-def _known_name(choice: str) -> str:
     if choice not in NAMES:
         raise InvalidArgument(
             f"there is no schedule {choice!r}{nearest(choice, NAMES)}: "
             f"write one of {', '.join(NAMES)}"
         )
-    return choice
-
-
-def _smallest_nbytes(demand: Demand, name: str) -> int:
-    if name == "keep-all":
-        return demand.live_nbytes + (demand.steps - 1) * demand.record_nbytes
-    restarts = 0 if demand.free_start or demand.steps == 1 else 1
-    return demand.live_nbytes + restarts * demand.restart_nbytes
-
-
-def _keep_all(demand: Demand, memory_nbytes: int) -> Schedule | str:
-    smallest = _smallest_nbytes(demand, "keep-all")
+    smallest = smallest_nbytes(demand, choice)
     if memory_nbytes < smallest:
-        return f"needs {format_nbytes(smallest)}"
-    return KeepAll(demand.steps)
-
-
-def _mixed(demand: Demand, units: Units) -> Schedule | str:
-    try:
-        return Mixed(
-            demand.steps,
-            units.restart,
-            units.record,
-            min(units.memory, (demand.steps - 1) * units.record),
-            demand.record_in_state,
-            demand.free_start,
+        raise BudgetTooSmall(
+            f"{memory_nbytes} bytes of memory hold no {choice} schedule of {demand.steps} steps "
+            f"with restarts of {demand.restart_nbytes}, records of {demand.record_nbytes} and "
+            f"live rows of {demand.live_nbytes} bytes: give at least {smallest}",
+            smallest,
         )
-    except (BudgetTooSmall, InvalidArgument) as error:
-        return str(error)
-
-
-def _revolve(demand: Demand, memory_nbytes: int) -> Schedule | str:
-    slots = (memory_nbytes - demand.live_nbytes) // demand.restart_nbytes
-    return Revolve(demand.steps, slots, demand.record_in_state, demand.free_start)
+    possible = candidates(demand, memory_nbytes)
+    fewest = min(possible, key=lambda name: possible[name].forward_steps)
+    best = fewest if choice == "auto" else choice
+    calls, peak = calls_and_peak(possible[best], demand)
+    return Plan(
+        best,
+        possible[best],
+        demand,
+        memory_nbytes,
+        keep_all_nbytes,
+        possible[best].forward_steps,
+        calls,
+        peak + demand.live_nbytes,
+        tuple(compared(demand, possible, best)),
+    )
 
 
 def _given(
     demand: Demand, schedule: Iterable[Action], memory_nbytes: int, keep_all_nbytes: int
 ) -> Plan:
     """A plan for a schedule that the user brought: replayed, so that it is known to be legal."""
-    counts = _verified(schedule, demand, memory_nbytes)
+    counts = replay(schedule, demand, memory_nbytes)
     name = type(schedule).__name__
     return Plan(
         name,
@@ -328,39 +240,5 @@ def _given(
         counts.forward_steps,
         counts.reverse_calls,
         counts.peak_nbytes.get(MEMORY, 0) + demand.live_nbytes,
-        0.0,
         (Alternative(name, counts.forward_steps, "given"),),
     )
-
-
-def _verified(schedule: Iterable[Action], demand: Demand, memory_nbytes: int | None) -> Counts:
-    budgets = {} if memory_nbytes is None else {MEMORY: memory_nbytes - demand.live_nbytes}
-    return verify(
-        schedule,
-        steps=demand.steps,
-        restart_nbytes=demand.restart_nbytes,
-        record_nbytes=demand.record_nbytes,
-        budgets=budgets,
-        record_in_state=demand.record_in_state,
-        free_start=demand.free_start,
-    )
-
-
-def _cost(schedule: Schedule, demand: Demand) -> tuple[int, int]:
-    """Reverse calls and peak bytes of restarts and records: replayed, unless that takes long."""
-    if isinstance(schedule, Revolve) and schedule.steps > _MOST_STEPS_REPLAYED:
-        return schedule.steps, min(schedule.slots, schedule.steps - 1) * demand.restart_nbytes
-    counts = _verified(schedule, demand, None)
-    return counts.reverse_calls, counts.peak_nbytes.get(MEMORY, 0)
-
-
-def _alternatives(candidates: dict[str, Schedule | str], best: str) -> Iterator[Alternative]:
-    for name, candidate in candidates.items():
-        if isinstance(candidate, str):
-            yield Alternative(name, None, candidate)
-            continue
-        fewest = candidates[best]
-        assert not isinstance(fewest, str)
-        more = candidate.forward_steps - fewest.forward_steps
-        verdict = "chosen" if name == best else f"{more} more forward steps" if more else "the same"
-        yield Alternative(name, candidate.forward_steps, verdict)

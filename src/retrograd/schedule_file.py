@@ -41,7 +41,9 @@ class Header:
             value = getattr(self, field.name)
             right = isinstance(value, bool) == (field.type == "bool") and isinstance(value, int)
             if not right or value < 0:
-                raise InvalidArgument(f"{field.name} is {value!r} in the first line: give {field.type}")
+                raise InvalidArgument(
+                    f"{field.name} is {value!r} in the first line: give {field.type}"
+                )
 
 
 def write_schedule(path: Path, header: Header, actions: Iterable[Action]) -> None:
@@ -109,8 +111,9 @@ def _header(path: Path, line: dict[str, Any]) -> Header:
 def _action(path: Path, number: int, line: dict[str, Any]) -> Action:
     kind = _ACTIONS.get(str(line.pop("action", None)))
     try:
-        if kind is not None and all(_is_right(field, line.get(field.name)) for field in fields(kind)
-                                    if field.name in line):
+        if kind is not None and all(
+            _is_right(field, line.get(field.name)) for field in fields(kind) if field.name in line
+        ):
             action: Action = kind(**line)
             return action
     except TypeError:

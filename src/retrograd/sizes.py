@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 import re
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, SupportsIndex, TypeAlias
 
 from retrograd.errors import InvalidArgument
 
@@ -49,10 +50,9 @@ def parse_nbytes(size: Size, what: str = "size") -> int:
 def parse_count(value: object, what: str, *, smallest: int = 1, how: str = "") -> int:
     """A whole number of at least ``smallest``; NumPy integers pass, bool and float do not."""
     how = how or f"give a whole number of at least {smallest}"
-    index = getattr(value, "__index__", None)
-    if index is None or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise InvalidArgument(f"{what} {value!r} is not a whole number: {how}")
-    number = int(index())
+    number: int = operator.index(value)
     if number < smallest:
         raise InvalidArgument(f"{what} {number} is below {smallest}: {how}")
     return number
@@ -88,7 +88,7 @@ def format_nbytes(nbytes: int) -> str:
     """
     if nbytes < 1000:
         return f"{nbytes} B"
-    power = min(int(math.log10(nbytes) / 3), 5)
+    power = min(int(math.log10(nbytes / 0.9995) / 3), 5)  # what rounds to 1000 is 1 of the next
     return f"{nbytes / 1000**power:.3g} {' kMGTP'[power]}B"
 
 

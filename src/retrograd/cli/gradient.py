@@ -7,9 +7,9 @@ import json
 import sys
 from pathlib import Path
 
+from retrograd.candidates import NAMES
 from retrograd.cli.resident import resident_nbytes
 from retrograd.errors import InvalidArgument, MissingExtra
-from retrograd.planner import NAMES
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +18,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--model",
         default="marmousi",
         metavar="marmousi|FILE.npz",
-        help="velocities in km/s: the embedded Marmousi model at 8 m, or a file with vp and spacing",
+        help="in km/s: the embedded Marmousi model at 8 m, or a file with vp and spacing",
     )
     parser.add_argument(
         "--memory",
@@ -41,7 +41,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("retrograd-out"), metavar="DIR", help="where files go"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object and nothing else"
+    )
 
 
 def _positive(text: str) -> int:
@@ -56,7 +58,9 @@ def run(options: argparse.Namespace) -> int:
         from retrograd.cli import picture, study
         from retrograd.cli.progress import Progress
     except ImportError as error:
-        raise MissingExtra(f"this command needs {error.name}: pip install 'retrograd[cli]'") from error
+        raise MissingExtra(
+            f"this command needs {error.name}: pip install 'retrograd[cli]'"
+        ) from error
 
     _make_directory(options.out)
     case = study.prepare(options)

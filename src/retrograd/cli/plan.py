@@ -6,8 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
+from retrograd.candidates import NAMES
 from retrograd.errors import InvalidArgument
-from retrograd.planner import NAMES, Plan, plan
+from retrograd.planner import Plan, plan
 from retrograd.schedule_file import Header, write_schedule
 
 
@@ -34,7 +35,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="the record of a step is part of the state at its start",
     )
     parser.add_argument("--actions", type=Path, metavar="FILE", help="write the schedule to a file")
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object and nothing else"
+    )
 
 
 def _whole(text: str) -> int:
@@ -92,6 +95,5 @@ def _figures(chosen: Plan) -> dict[str, object]:
         "memory_budget_bytes": chosen.memory_nbytes,
         "keep_all_bytes": chosen.keep_all_nbytes,
         "segments": chosen.reverse_calls,
-        "rounding_loss": chosen.rounding_loss,
         "alternatives": {a.name: a.forward_steps for a in chosen.alternatives},
     }

@@ -17,7 +17,7 @@ from retrograd import seismic
 from retrograd.cli.resident import peak_resident_nbytes
 from retrograd.errors import InvalidArgument
 from retrograd.events import Kind, Observer
-from retrograd.sizes import Size, format_nbytes, free_nbytes
+from retrograd.sizes import format_nbytes, free_nbytes
 
 STARTING_SIGMA_M: Final = 120.0
 """The starting model is the true one's slowness, smoothed by a Gaussian of this width."""
@@ -78,7 +78,7 @@ def prepare(options: argparse.Namespace) -> Case:
     acquisition = seismic.surface_acquisition(true, options.shots, frequency_hz=frequency)
     scheme = seismic.Scheme(options.space_order, options.dtype, free_surface=True)
     propagator = seismic.Propagator(true, acquisition, scheme)
-    memory: Size = options.memory or ("1/1" if options.schedule == "keep-all" else "1/16")
+    memory: str = options.memory or ("1/1" if options.schedule == "keep-all" else "1/16")
     run = retrograd.devito.checkpointed(
         propagator.forward_operator,
         propagator.gradient_operator,

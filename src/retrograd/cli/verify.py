@@ -15,7 +15,9 @@ from retrograd.schedule_file import verify_file
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("file", type=Path, metavar="FILE", help="a schedule in JSON lines")
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object and nothing else"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

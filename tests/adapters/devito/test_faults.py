@@ -10,6 +10,7 @@ from typing import Any
 import devito
 import numpy as np
 import pytest
+
 import retrograd
 from retrograd.errors import (
     BudgetTooSmall,
@@ -160,9 +161,7 @@ def test_another_dt_for_the_reverse_is_refused(run: Any) -> None:
         ({"dt": 1.0, "initial": {"u": np.zeros((3, 4))}}, "shape"),
     ],
 )
-def test_wrong_arguments_are_refused(
-    run: Any, arguments: dict[str, Any], message: str
-) -> None:
+def test_wrong_arguments_are_refused(run: Any, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         run.forward(**arguments)
 
@@ -180,9 +179,7 @@ def test_too_small_a_budget_names_the_smallest(wave: Wave) -> None:
             wave.forward, wave.gradient, memory=3 * wave.sample_nbytes - 1
         )
     assert caught.value.smallest_nbytes == 3 * wave.sample_nbytes
-    retrograd.devito.checkpointed(
-        wave.forward, wave.gradient, memory=caught.value.smallest_nbytes
-    )
+    retrograd.devito.checkpointed(wave.forward, wave.gradient, memory=caught.value.smallest_nbytes)
 
 
 def test_swapped_operators_are_refused(wave: Wave) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import devito
 import numpy as np
 import pytest
+
 import retrograd
 from retrograd.adapters.devito.inspection import inspect
 from retrograd.errors import NotSupported

@@ -7,9 +7,7 @@ from retrograd.errors import MissingExtra
 try:
     import devito as _devito  # noqa: F401
 except ImportError as error:
-    raise MissingExtra(
-        "retrograd.devito needs Devito: pip install 'retrograd[devito]'"
-    ) from error
+    raise MissingExtra("retrograd.devito needs Devito: pip install 'retrograd[devito]'") from error
 
 from retrograd.adapters.devito.allocator import HUGE_PAGES
 from retrograd.adapters.devito.checkpointed import CheckpointedRun, checkpointed

@@ -6,9 +6,9 @@ import math
 from typing import Any, Final
 
 import numpy as np
+from devito.data.allocators import AbstractMemoryAllocator
 from numpy.typing import DTypeLike, NDArray
 
-from devito.data.allocators import AbstractMemoryAllocator
 from retrograd.stores.pages import zeros
 
 

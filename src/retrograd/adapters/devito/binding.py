@@ -7,15 +7,16 @@ Tried with Devito 4.8.23.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from devito.arch.archinfo import Device
 from devito.exceptions import InvalidArgument as DevitoInvalidArgument
+from numpy.typing import NDArray
+
 from retrograd.errors import CompiledCodeFailed, InvalidArgument, NotSupported
 from retrograd.suggest import nearest
 
@@ -69,7 +70,7 @@ class BoundOperator:
         refuse_unknown(operator, arguments, windows)
         self._operator = operator
         self._names = [parameter.name for parameter in operator.parameters]
-        given = {name: unallocated(function) for name, function in windows.items()}
+        given: dict[str, Any] = {name: unallocated(function) for name, function in windows.items()}
         # Injection into points that several threads share is atomic, and its order is not
         # fixed: one thread makes it reproducible, at little cost.
         if "nthreads_nonaffine" in self._names:
@@ -79,7 +80,9 @@ class BoundOperator:
         try:
             self._arguments = operator.arguments(**given)
         except (DevitoInvalidArgument, ValueError, TypeError, KeyError) as error:
-            raise InvalidArgument(f"{operator.name}: Devito refuses the arguments: {error}") from error
+            raise InvalidArgument(
+                f"{operator.name}: Devito refuses the arguments: {error}"
+            ) from error
         missing = [name for name in self._names if name not in self._arguments]
         if missing:
             raise InvalidArgument(
@@ -120,7 +123,7 @@ class BoundOperator:
         function = self._function(name)
         shape = tuple(struct.size[i] for i in range(function.ndim))
         nbytes = int(np.prod(shape)) * np.dtype(function.dtype).itemsize
-        buffer = (np.ctypeslib.ctypes.c_char * nbytes).from_address(self.address(name))
+        buffer = (ctypes.c_char * nbytes).from_address(self.address(name))
         return np.frombuffer(buffer, dtype=function.dtype).reshape(shape)
 
     def _function(self, name: str) -> Function:
@@ -128,8 +131,11 @@ class BoundOperator:
 
     def array_names(self) -> list[str]:
         """Names of the arguments that are arrays."""
-        return [n for n, v in zip(self._names, self._values, strict=True) if hasattr(v, "_obj")
-                and hasattr(v._obj, "data")]
+        return [
+            n
+            for n, v in zip(self._names, self._values, strict=True)
+            if hasattr(v, "_obj") and hasattr(v._obj, "data")
+        ]
 
     def run(self, first: int, last: int) -> None:
         """Run iterations ``first`` … ``last`` of the time loop, both included.

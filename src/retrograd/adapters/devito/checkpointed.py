@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from retrograd.adapters.devito.describe import describe
@@ -73,12 +74,11 @@ class CheckpointedRun:
         observers: Sequence[Observer],
     ) -> None:
         self._problem = problem
-        self._options = {"memory": memory, "schedule": schedule, "observers": observers}
-        self._run = self._planned()
+        self._plan_run = partial(
+            Run, problem, memory=memory, schedule=schedule, observers=observers
+        )
+        self._run = self._plan_run()
         self._result: Result | None = None
-
-    def _planned(self) -> Run:
-        return Run(self._problem, **self._options)
 
     @property
     def plan(self) -> Plan:
@@ -122,7 +122,7 @@ class CheckpointedRun:
         self._problem.initial = dict(initial or {})
         self._problem.bind_forward()
         if self._problem.steps != self.plan.steps:
-            self._run = self._planned()
+            self._run = self._plan_run()
         return self._run.forward(keep=keep)
 
     def reverse(self, **arguments: Any) -> Result:

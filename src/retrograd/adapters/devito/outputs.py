@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from devito.types.dense import SubFunction
+from numpy.typing import NDArray
 
 from retrograd.adapters.devito.binding import BoundOperator
 from retrograd.adapters.devito.inspection import Findings

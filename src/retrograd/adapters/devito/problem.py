@@ -159,7 +159,9 @@ class Problem:
         known = {field.function.name for field in self.findings.state}
         for name in self.initial:
             if name not in known:
-                raise InvalidArgument(f"initial has no wavefield {name!r}: there are {sorted(known)}")
+                raise InvalidArgument(
+                    f"initial has no wavefield {name!r}: there are {sorted(known)}"
+                )
         return [
             (index, *initial_rows(field, self.initial[field.function.name], field.depth))
             for index, field in enumerate(self.findings.state)
@@ -261,11 +263,11 @@ class Problem:
 
 def _nbytes(function: Any) -> int:
     shape = (int(size) for size in function.shape_allocated)
-    return math.prod(shape) * np.dtype(function.dtype).itemsize
+    return int(math.prod(shape) * np.dtype(function.dtype).itemsize)
 
 
 def _checksum(array: NDArray[Any]) -> int:
-    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1))
+    return zlib.crc32(np.ascontiguousarray(array).data)
 
 
 def _refuse_other_dt(forward: BoundOperator, gradient: BoundOperator) -> None:

@@ -1,0 +1,178 @@
+"""Restarts and records of different sizes in one memory: the fewest forward steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from retrograd.actions import INITIAL, MEMORY, Action, Advance, Record, Restore, Reverse, Save
+from retrograd.errors import BudgetTooSmall
+from retrograd.schedules.arguments import flag, whole
+from retrograd.schedules.mixed_exact import exact_tree
+from retrograd.schedules.mixed_near import near_tree
+from retrograd.schedules.mixed_price import best_price
+from retrograd.schedules.mixed_tree import Tree, grow, make_shape
+from retrograd.schedules.revolve import Revolve
+
+EXACT_STEPS: Final = 20_000
+"""Up to this many steps `Mixed` is optimal; beyond, it is so but for ⌈a/b⌉ forward steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """The optimal schedule for restarts and records that share one memory.
+
+    Choose it whenever a record is smaller than a restart, or there is memory for more than a
+    few records: restarts where the forward must return to, and all steps recorded once the rest
+    fits, so that a window of records is reversed in one call. Where the record is part of the
+    state and larger than a restart, it is `Revolve`.
+
+    Parameters
+    ----------
+    steps : at least 1.
+    restart_units, record_units : what a restart and a record take, in any common unit.
+    memory_units : what there is. The record of the step just taken is part of the live state
+        and takes none.
+    record_in_state : the record of a step is part of the state at its start, so that
+        reversing it needs no forward step of its own.
+    free_start : the initial state can be returned to at no cost in memory.
+
+    Raises
+    ------
+    InvalidArgument : an argument of the wrong kind or sign.
+    BudgetTooSmall : the memory holds neither all records nor one restart.
+
+    Notes
+    -----
+    With a, b and m units, and z = 1 if `record_in_state`, else 0, the forward runs F(n, m) steps
+    (one more if z, since the last step of the first sweep is wanted)::
+
+        F(1, m) = 1 − z
+        F(n, m) = min(1 + F(n − 1, m − b),  min over i of  i + F(i, m) + F(n − i, m − a))
+
+    This is the minimum up to 20,000 steps, found in milliseconds to tenths of a second (see
+    `mixed_exact`), with as few restores as that allows. Beyond, the count is within ⌈a/b⌉ steps
+    of the minimum, not per cent (see `mixed_price`), and takes O(restarts · repetitions). No
+    record is taken before a restart (see `mixed_tree`): restarts and records are a stack.
+
+    References
+    ----------
+    Equal sizes: Maddison 2024, doi 10.1137/23M1566662 (recalled). Smaller states beside full
+    ones: Anderson, Tan & Wang 2012, doi 10.1190/geo2011-0114.1; patent application
+    WO 2011/146161 on the same idea, status unknown.
+
+    Examples
+    --------
+    >>> for action in Mixed(4, restart_units=2, record_units=1, memory_units=2):
+    ...     print(action)
+    Save(step=0, tier='memory')
+    Advance(start=0, stop=3)
+    Record(start=3, stop=4, tier='memory')
+    Reverse(stop=4, start=3, keep=False)
+    Restore(step=0, tier='memory', last=True)
+    Record(start=0, stop=3, tier='memory')
+    Reverse(stop=3, start=0, keep=False)
+    >>> Mixed(1615, 2, 1, memory_units=201, free_start=True).forward_steps
+    3042
+    """
+
+    steps: int
+    restart_units: int
+    record_units: int
+    memory_units: int
+    record_in_state: bool = False
+    free_start: bool = False
+
+    def __post_init__(self) -> None:
+        least = {"steps": 1, "restart_units": 1, "record_units": 1, "memory_units": 0}
+        for name, smallest in least.items():
+            object.__setattr__(self, name, whole(name, getattr(self, name), least=smallest))
+        flag("record_in_state", self.record_in_state)
+        flag("free_start", self.free_start)
+        needed = smallest_memory_units(
+            self.steps, self.restart_units, self.record_units, self.free_start
+        )
+        if self.memory_units < needed:
+            raise BudgetTooSmall(
+                f"{self.steps} steps cannot be reversed in {self.memory_units} units, a restart "
+                f"being {self.restart_units} and a record {self.record_units}: give "
+                f"memory_units={needed} or more, or free_start=True if the initial state costs "
+                "nothing to return to",
+                smallest_nbytes=needed,
+            )
+
+    @property
+    def forward_steps(self) -> int:
+        """Forward steps that run, each counted as often as it runs."""
+        if revolve := self._as_revolve():
+            return revolve.forward_steps
+        # The last step must run once for its output, even if its adjoint does not need that.
+        return self._tree().forward_steps + self.record_in_state
+
+    def __iter__(self) -> Iterator[Action]:
+        return iter(self._as_revolve() or self._walk())
+
+    def _walk(self) -> Iterator[Action]:
+        tree = self._tree()
+        windows, lefts = tree.shape.windows, tree.lefts
+        pending: list[tuple[int, int, int, int]] = []
+        start, steps, depth, level, saved = 0, self.steps, 0, 0, self.free_start
+        while True:
+            while steps > windows[depth]:
+                if not saved:
+                    yield Save(start)
+                left = lefts[steps, depth, level]
+                yield Advance(start, start + left)
+                pending.append((start, left, depth, level + 1))
+                start, steps, depth, saved = start + left, steps - left, depth + 1, False
+            yield from self._turn(start, start + steps)
+            if not pending:
+                return
+            start, steps, depth, level = pending.pop()
+            saved = True
+            if start == 0 and self.free_start:
+                yield Restore(0, INITIAL)
+            else:
+                yield Restore(start, MEMORY, last=steps <= windows[depth])
+
+    def _turn(self, start: int, stop: int) -> Iterator[Action]:
+        recorded = stop - (self.record_in_state and stop < self.steps)
+        if recorded > start:
+            yield Record(start, recorded)
+        yield Reverse(stop, start)
+
+    def _as_revolve(self) -> Revolve | None:
+        """`Revolve` where records are no use: none fits, or a restart does all that one does."""
+        dearer = self.record_in_state and self.record_units > self.restart_units
+        if self.steps > 1 and (dearer or self.memory_units < self.record_units):
+            slots = self.memory_units // self.restart_units
+            return Revolve(self.steps, slots, self.record_in_state, self.free_start)
+        return None
+
+    def _tree(self) -> Tree:
+        memory = (self.restart_units, self.record_units, self.memory_units)
+        return _tree(self.steps, memory, self.record_in_state, self.free_start)
+
+
+@lru_cache(maxsize=64)
+def _tree(
+    steps: int, memory: tuple[int, int, int], record_in_state: bool, free_start: bool
+) -> Tree:
+    shape = make_shape(steps, memory, record_in_state, free_start)
+    if steps <= shape.windows[0]:
+        return grow(shape, lambda _: 0)
+    priced = best_price(shape)
+    near = near_tree(priced)
+    return exact_tree(priced, near) if steps <= EXACT_STEPS else near
+
+
+def smallest_memory_units(
+    steps: int, restart_units: int, record_units: int, free_start: bool = False
+) -> int:
+    """Return the smallest memory in which `steps` can be reversed at all.
+
+    Either one restart, at the initial state, or the records of all steps but the last.
+    """
+    return 0 if free_start else min(restart_units, (steps - 1) * record_units)
