@@ -45,6 +45,32 @@ def test_an_acoustic_pair(wave: Wave) -> None:
     assert findings.covered
 
 
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_a_plain_update_covers_its_row(make_wave: Callable[..., Wave], dimensions: int) -> None:
+    """Also where loops are blocked; or else every row would be zeroed, at great cost."""
+    wave = make_wave(dimensions)
+    run = retrograd.devito.checkpointed(wave.forward, wave.gradient, memory="1/4")
+    run.forward(keep=False, dt=1.0, **ONE_THREAD)
+    assert run._problem.findings.covered
+    assert not run._problem._zero_rows
+
+
+def test_an_update_of_a_subdomain_does_not_cover_its_row() -> None:
+    class Inner(devito.SubDomain):  # type: ignore[misc]
+        name = "inner"
+
+        def define(self, dimensions: Any) -> Any:
+            return {d: ("middle", 2, 2) for d in dimensions}
+
+    grid = devito.Grid(shape=(9, 9, 9))
+    inner = Inner(grid=grid)
+    u = devito.TimeFunction(name="u", grid=grid, save=6)
+    v = devito.TimeFunction(name="v", grid=grid)
+    forward = devito.Operator(devito.Eq(u.forward, u + 1, subdomain=inner))
+    gradient = devito.Operator(devito.Eq(v.backward, v + u))
+    assert not inspect(forward, gradient, {}).covered
+
+
 @pytest.mark.parametrize("order", [1, 2])
 def test_indices_align(fields: Fields, order: int) -> None:
     """A counting model: the forward adds one, the reverse takes one away, products add up.

@@ -113,12 +113,19 @@ def _time_offset(indexed: Any) -> int:
 
 
 def _is_whole_domain(indexed: Any) -> bool:
-    """Whether the space indices run over the grid's own dimensions."""
+    """Whether the space indices run over the grid's own dimensions, in blocks or not."""
     function = indexed.function
     for index, dimension in zip(indexed.indices, function.dimensions, strict=True):
-        if dimension.is_Space and dimension not in index.free_symbols:
+        if dimension.is_Space and dimension not in map(_unblocked, index.free_symbols):
             return False
     return True
+
+
+def _unblocked(symbol: Any) -> Any:
+    """The dimension that a loop over blocks runs over; other symbols are themselves."""
+    while getattr(symbol, "is_Block", False):
+        symbol = symbol.parent
+    return symbol
 
 
 @dataclass(frozen=True, slots=True)

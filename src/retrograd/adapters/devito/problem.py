@@ -73,8 +73,8 @@ class Problem:
         self._between = between
         self._accumulate = accumulate
         self._windows = {field.function.name: field.function for field in self.findings.state}
-        ranges = default_range(accesses(forward)), default_range(accesses(gradient))
-        self._set_timeline(Timeline(*ranges[0], *ranges[1]))
+        self._gradient_range = default_range(accesses(gradient))
+        self._set_timeline(Timeline(*default_range(accesses(forward)), *self._gradient_range))
         self._zero_rows = False
         self._forward: BoundOperator | None = None
         self._gradient: BoundOperator | None = None
@@ -131,11 +131,11 @@ class Problem:
 
     def bind_forward(self) -> None:
         """Check the forward's arguments and take steps and range from them."""
-        forward, gradient = self._operators
+        forward = self._operators[0]
         self._gradient = None
         self._forward = BoundOperator(forward, self.forward_arguments, self._windows)
         first, last = self._forward.time_range
-        low, high = default_range(accesses(gradient))
+        low, high = self._gradient_range
         self._set_timeline(Timeline(first, last, max(low, first), min(high, last)))
         self._zero_rows = rows_need_zeroing(
             forward, self._forward, self.forward_arguments, self.findings
