@@ -76,6 +76,7 @@ class Problem:
         self._gradient_range = default_range(accesses(gradient))
         self._set_timeline(Timeline(*default_range(accesses(forward)), *self._gradient_range))
         self._zero_rows = False
+        self._is_freshly_bound = False
         self._forward: BoundOperator | None = None
         self._gradient: BoundOperator | None = None
         self._outputs: RecomputedOutputs | None = None
@@ -141,19 +142,25 @@ class Problem:
             forward, self._forward, self.forward_arguments, self.findings
         )
         self._outputs = RecomputedOutputs(self._forward, forward, self.findings, self._scratch)
+        self._is_freshly_bound = True
 
     def begin(self) -> None:
         """Bind the forward's arguments and remember what its inputs and start look like."""
+        if not self._is_freshly_bound:
+            self._bind_as_planned()
+        self._is_freshly_bound = False
+        assert self._forward is not None
+        self._initial_rows()
+        self._checksums = self._input_checksums(self._forward)
+
+    def _bind_as_planned(self) -> None:
         planned = self.steps
         self.bind_forward()
-        assert self._forward is not None
         if self.steps != planned:
             raise InvalidArgument(
                 f"the run was planned for {planned} steps and its arguments ask for {self.steps}: "
                 "make a new run for another time range"
             )
-        self._initial_rows()
-        self._checksums = self._input_checksums(self._forward)
 
     def _initial_rows(self) -> list[tuple[int, NDArray[Any], tuple[slice, ...]]]:
         known = {field.function.name for field in self.findings.state}
