@@ -36,7 +36,7 @@ def draw(path: Path, case: Case, outcome: Outcome) -> None:
 
 
 def _limit(values: NDArray[Any]) -> float:
-    return float(np.percentile(np.abs(values), 99)) or 1.0
+    return float(np.percentile(np.abs(values), 98)) or 1.0
 
 
 def _section(
@@ -69,8 +69,11 @@ def _ends(case: Case, shape: tuple[int, ...]) -> list[tuple[float, float, int]]:
 def _record(figure: Figure, axes: Any, case: Case, data: NDArray[Any]) -> None:
     limit = _limit(data)
     end = case.propagator.times_ms[-1] / 1000
+    x = case.propagator.acquisition.receivers[:, 0]
+    is_line = case.true.vp.ndim == 2
+    first, last, label = (x[0], x[-1], "x (m)") if is_line else (0, len(x), "receiver number")
     image = axes.imshow(
-        data, extent=(0, data.shape[1], end, 0), aspect="auto", cmap="gray", vmin=-limit, vmax=limit
+        data, extent=(first, last, end, 0), aspect="auto", cmap="gray", vmin=-limit, vmax=limit
     )
-    axes.set(title="shot record (observed)", xlabel="receiver number", ylabel="time (s)")
+    axes.set(title="shot record (observed)", xlabel=label, ylabel="time (s)")
     figure.colorbar(image, ax=axes, label="pressure, arbitrary unit")
