@@ -48,7 +48,7 @@ class IllegalAction(Error, ValueError):
     """
 
     def __init__(self, reason: str, index: int, action: object = None) -> None:
-        where = f"action {index}, {action}" if action is not None else f"after action {index - 1}"
+        where = f"action {index}, {action}" if action is not None else f"after {index} actions"
         super().__init__(f"illegal schedule: {where}: {reason}")
         self.index = index
         self.action = action

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Final, TypeAlias
+from typing import Final
 
 from retrograd.actions import (
     INITIAL,
@@ -28,8 +28,6 @@ from retrograd.problem import Problem
 from retrograd.stores.arena import Arena, ForwardCall
 
 LONGEST_CALL_SECONDS: Final = 1.0
-
-_Place: TypeAlias = Callable[[int, int], Iterator[ForwardCall]]
 
 
 class Executor:
@@ -68,10 +66,10 @@ class Executor:
         for action in actions:
             self._index += 1
             self._action = action
+            again = getattr(action, "start", 0) < self._furthest
             try:
                 self._perform(action)
             except BaseException as error:
-                again = getattr(action, "start", 0) < self._furthest
                 doing = "recomputing" if isinstance(action, Advance | Record) and again else "in"
                 error.add_note(f"retrograd: while {doing} action {self._index}, {action}")
                 raise
@@ -80,10 +78,10 @@ class Executor:
         arena = self._arena
         match action:
             case Advance(start, stop):
-                self._forward(start, stop, arena.advance)
+                self._forward(arena.advance(start, stop))
             case Record(start, stop, tier):
                 self._only_memory(tier)
-                self._forward(start, stop, arena.record)
+                self._forward(arena.record(start, stop))
             case Save(step, tier):
                 self._only_memory(tier)
                 with self._timed(Kind.SAVE, step, step):
@@ -110,20 +108,21 @@ class Executor:
         if tier != MEMORY:
             raise IllegalAction(f"there is no store for tier {tier!r}", self._index, self._action)
 
-    def _forward(self, start: int, stop: int, place: _Place) -> None:
-        """Run forward steps, cut where they pass the furthest one or would take too long."""
-        middle = min(max(self._furthest, start), stop)
-        for low, high in ((start, middle), (middle, stop)):
-            for begin, end in self._forward_pace.up(low, high):
-                self._forward_part(place(begin, end), first=low >= middle)
-
-    def _forward_part(self, calls: Iterator[ForwardCall], *, first: bool) -> None:
-        kind = Kind.FORWARD if first else Kind.RECOMPUTE
+    def _forward(self, calls: Iterator[ForwardCall]) -> None:
         for call in self._moving(calls):
-            with self._timed(kind, call.start, call.stop) as clock:
-                self._problem.forward(call, first=first)
-            self._forward_pace.learn(call.stop - call.start, clock.seconds)
-            self._furthest = max(self._furthest, call.stop)
+            for begin, end in self._cuts(call.start, call.stop):
+                first = begin >= self._furthest
+                kind = Kind.FORWARD if first else Kind.RECOMPUTE
+                with self._timed(kind, begin, end) as clock:
+                    self._problem.forward(call.part(begin, end), first=first)
+                self._forward_pace.learn(end - begin, clock.seconds)
+                self._furthest = max(self._furthest, end)
+
+    def _cuts(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Cut forward steps where they pass the furthest one or would take too long."""
+        middle = min(max(self._furthest, start), stop)
+        yield from self._forward_pace.up(start, middle)
+        yield from self._forward_pace.up(middle, stop)
 
     def _moving(self, calls: Iterator[ForwardCall]) -> Iterator[ForwardCall]:
         """The calls, with the time that the arena spends on moving live rows reported."""

@@ -61,6 +61,9 @@ class Layout:
             raise InvalidArgument(
                 "a layout needs at least one state field and a depth of at least 1"
             )
+        for field in (*self.state, *self.records):
+            if not field.nbytes:
+                raise InvalidArgument(f"{field.name} has shape {field.shape}: it holds no bytes")
         if not 0 <= first < stop <= self.depth + 1:
             raise InvalidArgument(
                 f"the adjoint of a step reads rows {first} … {stop - 1} relative to it, but a step "

@@ -22,7 +22,10 @@ from retrograd.layout import Layout
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Copy ``count`` rows from physical row ``source`` down to physical row ``target``."""
+    """Copy ``count`` rows from physical row ``source`` to physical row ``target``.
+
+    The target lies below the source, or else so far above that the two do not overlap.
+    """
 
     source: int
     target: int
@@ -196,12 +199,16 @@ class Placement:
             yield self._slide()
         self._kept.append(_Kept(step, None, self._origin, 0))
 
-    def restore(self, step: int, *, last: bool) -> None:
-        """Go on from the rows of the restart at ``step``."""
+    def restore(self, step: int, *, last: bool) -> Iterator[Move]:
+        """Go on from the rows of the restart at ``step``, or above whatever lies on top of it."""
         kept = next(k for k in reversed(self._kept) if k.stop is None and k.start == step)
         self._step, self._origin = step, kept.origin
         if last:
             self._kept.remove(kept)
+        if self._end(kept) < self._top():
+            source = kept.origin + step
+            self.enter(step)
+            yield Move(source, self._origin + step, self._layout.depth)
 
     def enter(self, step: int) -> None:
         """Make room on top of the stack for a state at ``step`` that comes from elsewhere."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from retrograd.actions import MEMORY, Action
+from retrograd.arguments import flag, whole
 from retrograd.candidates import (
     NAMES,
     Alternative,
@@ -19,7 +20,7 @@ from retrograd.candidates import (
 )
 from retrograd.errors import BudgetTooSmall, InvalidArgument
 from retrograd.layout import Layout
-from retrograd.sizes import Size, format_nbytes, parse_budget, parse_count, parse_nbytes
+from retrograd.sizes import Size, format_nbytes, parse_budget, parse_nbytes
 from retrograd.suggest import nearest
 from retrograd.verify import replay_rows
 
@@ -128,15 +129,16 @@ def plan(
         naming the smallest budget that works.
 
     >>> p = plan(1615, 97_336_000, 48_668_000, "1/16", free_start=True)
-    >>> p.schedule, p.forward_steps
+    >>> p.name, p.forward_steps
+    ('mixed', 3165)
     """
     demand = Demand(
-        parse_count(steps, "steps"),
+        whole("steps", steps, least=1),
         _positive(restart_nbytes, "restart_nbytes"),
         _positive(record_nbytes, "record_nbytes"),
         parse_nbytes(live_nbytes, "live_nbytes"),
-        record_in_state,
-        free_start,
+        flag("record_in_state", record_in_state),
+        flag("free_start", free_start),
     )
     keep_all = demand.steps * demand.record_nbytes
     return _choose(demand, schedule, parse_budget(memory, keep_all), keep_all)
@@ -162,12 +164,12 @@ def plan_layout(
     a restart between records can cause, the schedule is planned with one record less.
     """
     demand = Demand(
-        parse_count(steps, "steps"),
+        whole("steps", steps, least=1),
         layout.restart_nbytes,
         layout.record_nbytes,
         layout.live_nbytes + scratch_nbytes,
         layout.record_in_state,
-        free_start,
+        flag("free_start", free_start),
         scratch_nbytes,
         fixed_nbytes,
     )
@@ -229,6 +231,11 @@ def _given(
     demand: Demand, schedule: Iterable[Action], memory_nbytes: int, keep_all_nbytes: int
 ) -> Plan:
     """A plan for a schedule that the user brought: replayed, so that it is known to be legal."""
+    if not isinstance(schedule, Iterable) or isinstance(schedule, Iterator):
+        raise InvalidArgument(
+            f"schedule={schedule!r} cannot be iterated over twice: give one of "
+            f"{', '.join(NAMES)}, or a list of actions"
+        )
     counts = replay(schedule, demand, memory_nbytes)
     name = type(schedule).__name__
     return Plan(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import operator
 import os
 import re
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, SupportsIndex, TypeAlias
+from typing import Final, TypeAlias
 
+from retrograd.arguments import whole
 from retrograd.errors import InvalidArgument
 
 Size: TypeAlias = int | str
@@ -20,8 +20,8 @@ _UNITS: Final = {
     **{f"{p}b": 1000**i for i, p in enumerate("kmgtp", 1)},
     **{f"{p}ib": 1024**i for i, p in enumerate("kmgtp", 1)},
 }
-_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.IGNORECASE)
-_FRACTION: Final = re.compile(r"\s*(\d+)\s*/\s*(\d+)\s*")
+_SIZE: Final = re.compile(r"\s*(\d{1,99}(?:\.\d{0,99})?|\.\d{1,99})\s*([a-z]*)\s*", re.IGNORECASE)
+_FRACTION: Final = re.compile(r"\s*(\d{1,99})\s*/\s*(\d{1,99})\s*")
 _HOW: Final = 'write a whole number of bytes, or a size such as "2 GiB", "24GB" or "512 MB"'
 
 AUTO_MARGIN: Final = 0.2
@@ -42,20 +42,12 @@ def parse_nbytes(size: Size, what: str = "size") -> int:
     if isinstance(size, str):
         match = _SIZE.fullmatch(size)
         if match and match[2].lower() in _UNITS:
-            return math.floor(Fraction(match[1].rstrip(".")) * _UNITS[match[2].lower()])
+            return int(Fraction(match[1].rstrip(".")) * _UNITS[match[2].lower()])
         raise InvalidArgument(f"{what} {size!r} is not a size: {_HOW}")
-    return parse_count(size, what, smallest=0, how=_HOW)
-
-
-def parse_count(value: object, what: str, *, smallest: int = 1, how: str = "") -> int:
-    """A whole number of at least ``smallest``; NumPy integers pass, bool and float do not."""
-    how = how or f"give a whole number of at least {smallest}"
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise InvalidArgument(f"{what} {value!r} is not a whole number: {how}")
-    number: int = operator.index(value)
-    if number < smallest:
-        raise InvalidArgument(f"{what} {number} is below {smallest}: {how}")
-    return number
+    try:
+        return whole(what, size, least=0)
+    except InvalidArgument:
+        raise InvalidArgument(f"{what} {size!r} is not a size: {_HOW}") from None
 
 
 def parse_budget(memory: Size, keep_all_nbytes: int) -> int:

@@ -6,9 +6,10 @@ cost. It runs nothing and needs no problem.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 
 from retrograd.actions import (
     INITIAL,
@@ -27,6 +28,7 @@ from retrograd.actions import (
 from retrograd.errors import IllegalAction, InvalidArgument
 from retrograd.layout import Layout
 from retrograd.placement import Placement
+from retrograd.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,8 @@ def verify(
     IllegalAction
         naming the action, its index and the rule that it breaks.
     """
-    if steps < 1:
-        raise InvalidArgument(f"a schedule of {steps} steps: give at least 1")
+    if not isinstance(steps, Integral) or steps < 1:
+        raise InvalidArgument(f"a schedule of {steps!r} steps: give a whole number of at least 1")
     machine = _Machine(
         steps, restart_nbytes, record_nbytes, dict(budgets or {}), record_in_state, free_start
     )
@@ -114,7 +116,7 @@ def replay_rows(actions: Iterable[Action], layout: Layout, capacity_nbytes: int)
             case Save(step, tier) if tier == MEMORY:
                 _exhaust(placement.save(step))
             case Restore(step, tier, last) if tier == MEMORY:
-                placement.restore(step, last=last)
+                _exhaust(placement.restore(step, last=last))
             case Restore(step):
                 placement.enter(step)
             case Drop(step, tier) if tier == MEMORY:
@@ -143,12 +145,12 @@ class _Machine:
     free_start: bool
     index: int = -1
     action: Action | None = None
-    live: int | None = 0
+    live: int = 0
     furthest: int = 0
     adjoint: int = field(init=False)
     sweep: int = 0
-    restarts: dict[Tier, set[int]] = field(default_factory=dict)
-    records: dict[Tier, set[int]] = field(default_factory=dict)
+    restarts: dict[Tier, set[int]] = field(default_factory=lambda: defaultdict(set))
+    records: dict[Tier, Ranges] = field(default_factory=lambda: defaultdict(Ranges))
     forward_steps: int = 0
     recorded_steps: int = 0
     reversed_steps: int = 0
@@ -172,7 +174,7 @@ class _Machine:
             case Restore(step, tier, last):
                 self.restore(step, tier, last=last)
             case Drop(step, tier):
-                self.require(step in self.restarts.get(tier, ()), f"no restart at {step} in {tier}")
+                self.require(step in self.restarts[tier], f"no restart at {step} in {tier}")
                 self.restarts[tier].remove(step)
                 self.drops[tier] += 1
             case Forget(start, stop, tier):
@@ -200,25 +202,27 @@ class _Machine:
     def record(self, start: int, stop: int, tier: Tier) -> None:
         self.require(tier != INITIAL, "nothing can be kept in the initial tier")
         self.run_forward(start, stop)
-        kept = self.records.setdefault(tier, set())
-        self.require(kept.isdisjoint(range(start, stop)), "a step is recorded already")
-        kept.update(range(start, stop))
+        kept = self.records[tier]
+        self.require(kept.count(start, stop) == 0, "a step is recorded already")
+        kept.add(start, stop)
+        self.peak_nbytes.setdefault(tier, 0)
         self.recorded_steps += stop - start
 
     def save(self, step: int, tier: Tier) -> None:
         self.require(tier != INITIAL, "nothing can be kept in the initial tier")
         self.require(step == self.live, f"the live state is at {self.live}")
         self.require(step < self.adjoint, f"useless: the adjoint is at {self.adjoint}")
-        kept = self.restarts.setdefault(tier, set())
+        kept = self.restarts[tier]
         self.require(step not in kept, "saved already")
         kept.add(step)
+        self.peak_nbytes.setdefault(tier, 0)
         self.saves[tier] += 1
 
     def restore(self, step: int, tier: Tier, *, last: bool) -> None:
         if tier == INITIAL:
             self.require(self.free_start and step == 0, "there is no free initial state here")
         else:
-            self.require(step in self.restarts.get(tier, ()), f"no restart at {step} in {tier}")
+            self.require(step in self.restarts[tier], f"no restart at {step} in {tier}")
         self.require(step < self.adjoint, f"useless: the adjoint is at {self.adjoint}")
         self.live = step
         self.restores[tier] += 1
@@ -226,24 +230,30 @@ class _Machine:
             self.restarts[tier].remove(step)
 
     def forget(self, start: int, stop: int, tier: Tier) -> None:
-        kept = self.records.get(tier, set())
-        self.require(start < stop and kept.issuperset(range(start, stop)), "no such records")
-        kept.difference_update(range(start, stop))
+        kept = self.records[tier]
+        self.require(start < stop, "the range is empty")
+        self.require(kept.count(start, stop) == stop - start, f"not all of them are in {tier}")
+        kept.discard(start, stop)
 
     def reverse(self, stop: int, start: int, *, keep: bool) -> None:
         self.require(start < stop, "the range is empty")
         self.require(stop == self.adjoint, f"the adjoint is at {self.adjoint}")
         self.require(self.furthest == self.steps, "the forward has not run to the end")
-        for step in range(stop - 1, start - 1, -1):
-            held = [kept for kept in self.records.values() if step in kept]
-            in_live_rows = self.record_in_state and step == stop - 1 == self.live
-            self.require(bool(held) or in_live_rows, f"step {step} has no record")
-            if not keep:
-                for kept in held:
-                    kept.remove(step)
+        in_live_rows = self.record_in_state and stop - 1 == self.live
+        self.require_records(stop - 1 if in_live_rows else stop, start)
+        if not keep:
+            for kept in self.records.values():
+                kept.discard(start, stop)
         self.adjoint = start
         self.reversed_steps += stop - start
         self.reverse_calls += 1
+
+    def require_records(self, stop: int, start: int) -> None:
+        while stop > start:
+            firsts = [kept.first_of(stop - 1) for kept in self.records.values()]
+            held = [first for first in firsts if first is not None]
+            self.require(bool(held), f"step {stop - 1} has no record")
+            stop = min(held)
 
     def begin_sweep(self, index: int) -> None:
         self.require(self.adjoint == 0, f"the adjoint is still at {self.adjoint}")
@@ -252,21 +262,22 @@ class _Machine:
         self.adjoint = self.steps
 
     def measure(self) -> None:
-        for tier in self.restarts.keys() | self.records.keys():
-            records = self.records.get(tier, ())
-            charged = len(records)
-            if tier == MEMORY and self.live is not None and self.live - 1 in records:
-                charged -= 1
-            nbytes = (
-                len(self.restarts.get(tier, ())) * self.restart_nbytes
-                + charged * self.record_nbytes
-            )
-            self.peak_nbytes[tier] = max(self.peak_nbytes.get(tier, 0), nbytes)
-            budget = self.budgets.get(tier)
+        for tier, peak in self.peak_nbytes.items():
+            nbytes = self.held_nbytes(tier)
+            if nbytes <= peak:
+                continue
+            self.peak_nbytes[tier] = nbytes
+            budget = self.budgets.get(tier, nbytes)
             self.require(
-                budget is None or nbytes <= budget,
-                f"takes {nbytes} bytes in {tier}, and {budget} are allowed",
+                nbytes <= budget, f"takes {nbytes} bytes in {tier}, and {budget} are allowed"
             )
+
+    def held_nbytes(self, tier: Tier) -> int:
+        records, restarts = self.records[tier], self.restarts[tier]
+        charged = len(records)
+        if tier == MEMORY and self.live - 1 in records:
+            charged -= 1
+        return len(restarts) * self.restart_nbytes + charged * self.record_nbytes
 
     def finish(self) -> Counts:
         self.index, self.action = self.index + 1, None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from retrograd.errors import InvalidArgument, NonFinite
+from retrograd.arguments import flag, whole
+from retrograd.errors import InvalidArgument, NonFinite, NotSupported
 from retrograd.layout import Field, Layout
 from retrograd.problem import Rows, Steps
-from retrograd.sizes import parse_count
 
 Array: TypeAlias = NDArray[Any]
 State: TypeAlias = Any
@@ -24,10 +26,13 @@ class Problem:
     Parameters
     ----------
     step : ``step(state, k)`` returns state ``k + 1``. States are given as read-only arrays and
-        returned as new ones with the same shapes and dtypes.
+        returned as new ones with the same shapes and dtypes. It must depend on its arguments
+        alone, since it is called again: a state that comes out differently then is refused.
     adjoint_step : ``adjoint_step(adjoint, state, k)`` returns the adjoint before step ``k``,
         given state ``k`` (with ``recording_step``: the record of step ``k``). The adjoint is
-        whatever you make it, say a tuple of the adjoint state and a sum of gradients.
+        whatever you make it, say a tuple of the adjoint state and a sum of gradients. Parts of
+        the given state or record may be returned in tuples, lists and dicts; whoever keeps them
+        elsewhere must copy them.
     initial : state 0, an array or a tuple of arrays. It is copied.
     steps : how many steps to make.
     terminal : ``terminal(state)`` returns the adjoint at the end, from the last state. Without
@@ -77,9 +82,11 @@ class Problem:
             state=_fields("state", self._initial),
             records=_fields("record", tuple(np.asarray(part) for part in records)),
         )
-        self._steps = parse_count(steps, "steps")
-        self._free_start = free_start
+        self._steps = whole("steps", steps, least=1)
+        self._free_start = flag("free_start", free_start)
         self._adjoint: Any = None
+        self._swept = False
+        self._checksums: dict[int, int] = {}
 
     @property
     def steps(self) -> int:
@@ -112,8 +119,9 @@ class Problem:
         return 0
 
     def begin(self) -> None:
-        """Forget the last run's adjoint."""
+        """Forget the last run's adjoint and states."""
         self._adjoint = None
+        self._checksums = {}
 
     def initialize(self, rows: Rows) -> None:
         """Write the initial state."""
@@ -125,28 +133,43 @@ class Problem:
         rows = self._row_views(call.source, call.start)
         keep_states = call.recording and not self._layout.records
         for k in range(call.start, call.stop):
-            given = self._given(rows)
-            if call.recording and self._recording_step is not None:
-                returned, record = self._recording_step(given, k)
-                self._write_record(call.target, record, k)
-            else:
-                returned = self._step(given, k)
-            rows = self._row_views(call.target, k + 1 if keep_states else call.stop)
-            _write(rows, returned, "step", k)
+            if k == call.stop - 1:
+                self._check_replay(rows, k, first=first)
+            with _naming(k):
+                returned = self._call_step(call, rows, k)
+                rows = self._row_views(call.target, k + 1 if keep_states else call.stop)
+                _write(rows, returned, "step", "the initial state", k)
+        self._check_replay(rows, call.stop, first=first)
         if first:
             self._check_finite(rows, call)
+
+    def _call_step(self, call: Steps, rows: tuple[Array, ...], k: int) -> State:
+        given = _read_only(rows, single=self._single)
+        if self._recording_step is None or not call.recording:
+            return self._step(given, k)
+        returned, record = self._recording_step(given, k)
+        _write(self._record_views(call.target, k), record, "recording_step", "record_like", k)
+        return returned
+
+    def _check_replay(self, rows: tuple[Array, ...], step: int, *, first: bool) -> None:
+        """Compare a recomputed state with the first one; calls' last two states are remembered.
+
+        A call that runs again ends where a first one ended, or, where the record is in the
+        state, one step before.
+        """
+        if first:
+            self._checksums[step] = _checksum(rows)
+        elif self._checksums.get(step) not in (None, _checksum(rows)):
+            raise NotSupported(
+                f"state {step} came out differently when it was computed again: step() must "
+                "depend on its arguments alone; put whatever it changes into the state"
+            )
 
     def _row_views(self, window: Rows, row: int) -> tuple[Array, ...]:
         return tuple(window.row(index, row) for index in range(len(self._layout.state)))
 
     def _record_views(self, window: Rows, step: int) -> tuple[Array, ...]:
         return tuple(window.record(index, step) for index in range(len(self._layout.records)))
-
-    def _given(self, rows: tuple[Array, ...]) -> State:
-        return _read_only(rows, single=self._single)
-
-    def _write_record(self, window: Rows, record: Any, k: int) -> None:
-        _write(self._record_views(window, k), record, "recording_step's record", k)
 
     def _check_finite(self, rows: tuple[Array, ...], call: Steps) -> None:
         for row, was_finite, field in zip(rows, self._finite, self._layout.state, strict=True):
@@ -159,29 +182,43 @@ class Problem:
     def finish_forward(self, rows: Rows) -> None:
         """Take the adjoint's end value from the last state."""
         last = self._row_views(rows, self._steps)
+        self._swept = False
         if self._terminal is None:
             zeros = tuple(np.zeros_like(row) for row in last)
             self._adjoint = zeros[0] if self._single else zeros
         else:
-            self._adjoint = _detached(self._terminal(self._given(last)), last[0])
+            self._adjoint = _copied(self._terminal(_read_only(last, single=self._single)))
 
     def begin_reverse(self) -> None:
-        """Nothing to do: `finish_forward` has set the adjoint."""
+        """Begin at the end value that `finish_forward` took; only once, since it is then gone."""
+        if self._swept:
+            raise NotSupported("arrays are swept back once for each forward: leave BeginSweep out")
+        self._swept = True
 
     def reverse(self, stop: int, start: int, rows: Rows) -> None:
         """Call the user's adjoint function for each step, latest first."""
         for k in range(stop - 1, start - 1, -1):
             if self._layout.records:
-                views = self._record_views(rows, k)
-                given = _read_only(views, single=self._single_record)
+                views, single = self._record_views(rows, k), self._single_record
             else:
-                views = self._row_views(rows, k)
-                given = self._given(views)
-            self._adjoint = _detached(self._adjoint_step(self._adjoint, given, k), views[0])
+                views, single = self._row_views(rows, k), self._single
+            with _naming(k):
+                adjoint = self._adjoint_step(self._adjoint, _read_only(views, single=single), k)
+            self._adjoint = _copied(adjoint, arena_of=views[0])
 
     def gradient(self) -> Any:
-        """The adjoint before step 0, as the user's function returned it."""
-        return self._adjoint
+        """A copy of the adjoint before step 0, as the user's function returned it."""
+        return _copied(self._adjoint)
+
+
+@contextmanager
+def _naming(step: int) -> Iterator[None]:
+    """Add the step to whatever a user's function raises."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"retrograd: in step {step}")
+        raise
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
@@ -205,19 +242,19 @@ def _read_only(rows: tuple[Array, ...], *, single: bool) -> State:
     return rows[0] if single else rows
 
 
-def _write(rows: tuple[Array, ...], returned: Any, what: str, k: int) -> None:
+def _write(rows: tuple[Array, ...], returned: Any, who: str, like: str, k: int) -> None:
     """Copy what a user's function returned to its rows; nothing is cast or broadcast."""
     arrays = tuple(np.asarray(part) for part in _as_tuple(returned))
     wanted = [(row.shape, row.dtype) for row in rows]
     got = [(array.shape, array.dtype) for array in arrays]
     if got != wanted:
         raise InvalidArgument(
-            f"{what} at step {k} returned {_forms(got)}, and {_forms(wanted)} is expected: "
-            "return arrays of the same shapes and dtypes as the initial state's"
+            f"{who} at step {k} returned {_forms(got)}, and {_forms(wanted)} is expected: "
+            f"return arrays of the same shapes and dtypes as those of {like}"
         )
     # A function may return (views of) the arrays it was given, and the rows may be those very
     # arrays: without a copy, writing one row could change what is written to the next.
-    for row, array in zip(rows, _detached(arrays, rows[0]), strict=True):
+    for row, array in zip(rows, _copied(arrays, arena_of=rows[0]), strict=True):
         row[...] = array
 
 
@@ -225,14 +262,27 @@ def _forms(forms: list[tuple[tuple[int, ...], Any]]) -> str:
     return ", ".join(f"{dtype}{list(shape)}" for shape, dtype in forms)
 
 
-def _detached(value: Any, row: Array) -> Any:
-    """The value, with every array that lies in the arena of ``row`` replaced by a copy."""
-    if isinstance(value, tuple):
-        return tuple(_detached(part, row) for part in value)
-    if isinstance(value, np.ndarray) and np.may_share_memory(value, _owner(row)):
+def _copied(value: Any, *, arena_of: Array | None = None) -> Any:
+    """The value with copies of its arrays; with a row given, of those in the row's arena only."""
+    if isinstance(value, dict):
+        return {key: _copied(part, arena_of=arena_of) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_copied(part, arena_of=arena_of) for part in value]
+    if isinstance(value, tuple):  # a named one keeps its type
+        return tuple.__new__(type(value), (_copied(part, arena_of=arena_of) for part in value))
+    if not isinstance(value, np.ndarray):
+        return value
+    if arena_of is None or np.may_share_memory(value, _owner(arena_of)):
         return value.copy()
     return value
 
 
 def _owner(row: Array) -> Array:
     return row.base if isinstance(row.base, np.ndarray) else row
+
+
+def _checksum(rows: tuple[Array, ...]) -> int:
+    value = 0
+    for row in rows:
+        value = zlib.crc32(row.reshape(-1).view(np.uint8).data, value)
+    return value

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from retrograd.actions import Action, Record, Reverse
-from retrograd.schedules.arguments import whole
+from retrograd.arguments import whole
 
 
 @dataclass(frozen=True, slots=True)

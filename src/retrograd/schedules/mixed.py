@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Final
 
 from retrograd.actions import INITIAL, MEMORY, Action, Advance, Record, Restore, Reverse, Save
+from retrograd.arguments import flag, whole
 from retrograd.errors import BudgetTooSmall
-from retrograd.schedules.arguments import flag, whole
 from retrograd.schedules.mixed_exact import exact_tree
 from retrograd.schedules.mixed_near import near_tree
 from retrograd.schedules.mixed_price import best_price

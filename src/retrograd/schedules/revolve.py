@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from retrograd.actions import INITIAL, MEMORY, Action, Advance, Record, Restore, Reverse, Save
+from retrograd.arguments import flag, whole
 from retrograd.errors import BudgetTooSmall
-from retrograd.schedules.arguments import flag, whole
 
 
 @dataclass(frozen=True, slots=True)

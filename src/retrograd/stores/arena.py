@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -53,6 +53,17 @@ class ForwardCall:
     source: Window
     target: Window
     recording: bool
+
+    def part(self, begin: int, end: int) -> ForwardCall:
+        """The steps ``begin`` … ``end - 1`` of this call, to be made after those before them."""
+        if self.source.origin == self.target.origin:
+            return replace(self, start=begin, stop=end)
+        source = self.source if begin == self.start else self._ending(begin)
+        return ForwardCall(begin, end, source, self._ending(end), self.recording)
+
+    def _ending(self, step: int) -> Window:
+        """The target, but its last row takes the state at ``step``."""
+        return replace(self.target, origin=self.target.origin + self.stop - step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +166,8 @@ class Arena:
 
     def restore(self, step: int, *, last: bool) -> None:
         """Go on from the rows of a restart; with ``last`` they may be written afterwards."""
-        self._placement.restore(step, last=last)
+        for move in self._placement.restore(step, last=last):
+            self._move(move)
 
     def enter(self, step: int) -> Window:
         """Room for a state at ``step`` that comes from outside the arena; it becomes live."""

@@ -17,13 +17,16 @@ _THREADED_NBYTES: Final = 1 << 20
 def copy_rows(
     region: NDArray[np.uint8], source: int, target: int, count: int, row_nbytes: int
 ) -> None:
-    """Copy ``count`` rows of ``region`` down from row ``source`` to row ``target < source``.
+    """Copy ``count`` rows of ``region`` from row ``source`` to another row ``target``.
 
-    Rows are copied in ascending order, so the two ranges may overlap.
+    The two ranges may overlap where the target is below: rows are copied in ascending order, as
+    many at once as the distance allows.
     """
-    for row in range(count):
-        lower = region[(target + row) * row_nbytes :][:row_nbytes]
-        upper = region[(source + row) * row_nbytes :][:row_nbytes]
+    together = min(count, abs(source - target))
+    for row in range(0, count, together):
+        nbytes = min(together, count - row) * row_nbytes
+        lower = region[(target + row) * row_nbytes :][:nbytes]
+        upper = region[(source + row) * row_nbytes :][:nbytes]
         copy(lower, upper)
 
 

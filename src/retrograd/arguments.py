@@ -1,4 +1,4 @@
-"""What every schedule asks of its arguments."""
+"""What is asked of arguments: whole numbers, and flags that are True or False."""
 
 from __future__ import annotations
 

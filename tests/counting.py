@@ -1,0 +1,165 @@
+"""A problem whose rows hold their own index, so that any row in the wrong place is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from retrograd.layout import Field, Layout
+from retrograd.problem import Rows, Steps
+
+State = list[list[int]]
+"""A number for every row of a state, oldest first, and every field."""
+
+_WIDE = Field("wide", (2, 3), np.dtype("f8"))
+_SMALL = Field("small", (5,), np.dtype("i4"))
+_COMPLEX = Field("complex", (3,), np.dtype("c8"))
+_NARROW = Field("narrow", (4,), np.dtype("f4"))
+
+LAYOUTS = {
+    "depth 1, reads (0,1)": Layout((_NARROW,), 1, (0, 1), contiguous=True),
+    "depth 1, reads (1,2)": Layout((_NARROW, _WIDE), 1, (1, 2), contiguous=True),
+    "depth 1, reads (0,2)": Layout((_SMALL,), 1, (0, 2), contiguous=True),
+    "depth 2, reads (0,1)": Layout((_WIDE,), 2, (0, 1), contiguous=True),
+    "depth 2, reads (1,2)": Layout((_SMALL, _WIDE, _COMPLEX), 2, (1, 2), contiguous=True),
+    "depth 2, reads (2,3)": Layout((_NARROW,), 2, (2, 3), contiguous=True),
+    "depth 2, reads (0,3)": Layout((_SMALL, _NARROW), 2, (0, 3), contiguous=True),
+    "depth 2, reads (1,3)": Layout((_WIDE,), 2, (1, 3), contiguous=True),
+    "packed": Layout((_SMALL, _WIDE, _NARROW)),
+    "packed, small record": Layout((_WIDE, _SMALL), records=(_SMALL,)),
+    "packed, large record": Layout((_NARROW,), records=(_WIDE, _COMPLEX, _SMALL, _WIDE)),
+}
+"""Every kind of layout: compiled code's and Python's, all rows that an adjoint may read."""
+
+
+class CountingProblem:
+    """Integers that depend on all integers before them, written to every kind of row.
+
+    The first element of a row is the row's index, the others its number. Reading a row that has
+    another index, or two numbers, fails. The gradient is a number that depends on the order of
+    the reversed steps and on every record.
+    """
+
+    fixed_nbytes = 0
+    scratch_nbytes = 0
+
+    def __init__(self, layout: Layout, steps: int, *, free_start: bool = True) -> None:
+        self.layout = layout
+        self.steps = steps
+        self.free_start = free_start
+        self.keep_all_nbytes = steps * layout.record_nbytes
+        self.ran: list[int] = []
+        self.first: list[int] = []
+        self.begin_reverse()
+
+    def begin(self) -> None:
+        self.ran, self.first = [], []
+
+    def initialize(self, rows: Rows) -> None:
+        for row in range(self.layout.depth):
+            self._write_row(rows, row, [row + field for field in range(self._fields)])
+
+    @property
+    def _fields(self) -> int:
+        return len(self.layout.state)
+
+    def forward(self, call: Steps, *, first: bool) -> None:
+        depth = self.layout.depth
+        state = [
+            [_read(call.source.row(field, call.start + age), call.start + age) for field in self.all]
+            for age in range(depth)
+        ]
+        in_between = self.layout.contiguous or (call.recording and not self.layout.records)
+        for k in range(call.start, call.stop):
+            if call.recording:
+                for field in range(len(self.layout.records)):
+                    _write(call.target.record(field, k), k, _record(state, k, field))
+            state = state[1:] + [[_next(state, k, field) for field in self.all]]
+            if in_between or k + 1 == call.stop:
+                self._write_row(call.target, k + depth, state[-1])
+            self.ran.append(k)
+            if first:
+                self.first.append(k)
+
+    @property
+    def all(self) -> range:
+        return range(self._fields)
+
+    def _write_row(self, rows: Rows, row: int, values: list[int]) -> None:
+        for field, value in enumerate(values):
+            _write(rows.row(field, row), row, value)
+
+    def finish_forward(self, rows: Rows) -> None:
+        for age in range(self.layout.depth):
+            _read(rows.row(0, self.steps + age), self.steps + age)
+
+    def begin_reverse(self) -> None:
+        self.adjoint = 1
+        self.turned: list[int] = []
+
+    def reverse(self, stop: int, start: int, rows: Rows) -> None:
+        for k in range(stop - 1, start - 1, -1):
+            for value in self._read_record(rows, k):
+                self.adjoint = (31 * self.adjoint + value) % 1_000_003
+            self.turned.append(k)
+
+    def _read_record(self, rows: Rows, k: int) -> Iterable[int]:
+        if self.layout.records:
+            return [_read(rows.record(f, k), k) for f in range(len(self.layout.records))]
+        reads = range(k + self.layout.record_rows[0], k + self.layout.record_rows[1])
+        return [_read(rows.row(field, row), row) for row in reads for field in self.all]
+
+    def gradient(self) -> int:
+        return self.adjoint
+
+
+def expected_gradient(layout: Layout, steps: int) -> int:
+    """The gradient with every row in a dictionary: no arena, no schedule."""
+    rows = _Everything(layout)
+    problem = CountingProblem(layout, steps)
+    problem.initialize(rows)
+    problem.forward(_WholeRun(steps, rows), first=True)
+    problem.reverse(steps, 0, rows)
+    return problem.gradient()
+
+
+class _Everything(dict[Any, Any]):
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    def row(self, field: int, row: int) -> Any:
+        spec = self._layout.state[field]
+        return self.setdefault(("row", field, row), np.zeros(spec.shape, spec.dtype))
+
+    def record(self, field: int, step: int) -> Any:
+        spec = self._layout.records[field]
+        return self.setdefault(("record", field, step), np.zeros(spec.shape, spec.dtype))
+
+
+class _WholeRun:
+    def __init__(self, steps: int, rows: _Everything) -> None:
+        self.start, self.stop, self.recording = 0, steps, True
+        self.source = self.target = rows
+
+
+def _next(state: State, k: int, field: int) -> int:
+    weighted = sum((2 * age + f + 2) * v for age, row in enumerate(state) for f, v in enumerate(row))
+    return (weighted + 5 * k + field) % 97
+
+
+def _record(state: State, k: int, field: int) -> int:
+    return (7 * _next(state, k, 0) + field) % 89
+
+
+def _write(view: np.ndarray, index: int, value: int) -> None:
+    view[...] = value
+    view[(0,) * view.ndim] = index
+
+
+def _read(view: np.ndarray, index: int) -> int:
+    numbers = view.ravel()
+    assert numbers[0] == index, f"row {index} was asked for and row {numbers[0]} is there"
+    assert (numbers[1:] == numbers[1]).all(), f"row {index} is damaged"
+    return int(numbers[1].real)

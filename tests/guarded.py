@@ -1,0 +1,119 @@
+"""An arena that notices when saved rows are written, and measures what is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from retrograd.layout import Layout
+from retrograd.stores.arena import Arena, ForwardCall, ReverseCall, Window
+
+Row = tuple[str, int]
+"""A region, ``"state"`` or ``"record"``, and a physical row in it."""
+
+
+class GuardedArena(Arena):
+    """Keeps copies of all saved rows, and compares after every call and every action.
+
+    What is saved is followed here on its own, without asking the placement: where the live rows
+    lie when a restart is saved, and where those of a record lie when it has been made.
+    """
+
+    def __init__(self, layout: Layout, nbytes: int) -> None:
+        super().__init__(layout, nbytes)
+        self._saved: dict[Any, dict[Row, bytes]] = {}
+        self.most_nbytes = 0
+        self._measure({("state", layout.depth - 1)})
+
+    def reset(self) -> None:
+        super().reset()
+        self._saved = {}
+
+    def row(self, field: int, physical: int) -> Any:
+        assert 0 <= physical < self.nbytes // self.layout.row_nbytes, "a row outside the arena"
+        return super().row(field, physical)
+
+    def advance(self, start: int, stop: int) -> Iterator[ForwardCall]:
+        yield from self._watched(super().advance(start, stop))
+
+    def record(self, start: int, stop: int) -> Iterator[ForwardCall]:
+        record_origin = 0
+        for call in self._watched(super().record(start, stop)):
+            yield call
+            record_origin = call.target.record_origin
+        window = self.live()
+        first, end = self.layout.record_rows
+        for step in range(start, stop):
+            if self.layout.records:
+                rows = {("record", record_origin + step)}
+            else:
+                rows = {("state", window.origin + step + age) for age in range(first, end)}
+            self._protect(("record", step), rows)
+
+    def save(self, step: int) -> None:
+        super().save(step)
+        origin = self.live().origin + step
+        self._protect(("restart", step), {("state", origin + a) for a in range(self.layout.depth)})
+
+    def restore(self, step: int, *, last: bool) -> None:
+        super().restore(step, last=last)
+        if last:
+            del self._saved["restart", step]
+        self._measure({("state", self.live().origin + step + self.layout.depth - 1)})
+
+    def enter(self, step: int) -> Window:
+        window = super().enter(step)
+        self._measure({("state", window.origin + step + self.layout.depth - 1)})
+        return window
+
+    def drop(self, step: int) -> None:
+        super().drop(step)
+        del self._saved["restart", step]
+
+    def forget(self, start: int, stop: int) -> None:
+        super().forget(start, stop)
+        for step in range(start, stop):
+            self._saved.pop(("record", step), None)
+
+    def reverse(self, stop: int, start: int, *, keep: bool = False) -> Iterator[ReverseCall]:
+        self.check()
+        yield from super().reverse(stop, start, keep=keep)
+        if not keep:
+            for step in range(start, stop):
+                self._saved.pop(("record", step), None)
+
+    def check(self) -> None:
+        """Fail if a saved row is not what it was when it was saved."""
+        for what, rows in self._saved.items():
+            for row, content in rows.items():
+                assert self._content(row) == content, f"the rows of {what} were written"
+
+    def _watched(self, calls: Iterator[ForwardCall]) -> Iterator[ForwardCall]:
+        for call in calls:
+            used = {("state", call.target.origin + call.stop + self.layout.depth - 1)}
+            if call.recording and self.layout.records:
+                used.add(("record", call.target.record_origin + call.stop - 1))
+            self._measure(used)
+            yield call
+            self.check()
+
+    def _protect(self, what: Any, rows: set[Row]) -> None:
+        self._saved[what] = {row: self._content(row) for row in rows}
+        self.check()
+        self._measure(set())
+
+    def _content(self, row: Row) -> bytes:
+        kind, physical = row
+        fields = self.layout.state if kind == "state" else self.layout.records
+        of = self.row if kind == "state" else self.record_row
+        return b"".join(of(field, physical).tobytes() for field in range(len(fields)))
+
+    def _measure(self, used: set[Row]) -> None:
+        rows = used.union(*self._saved.values())
+        height = {"state": 0, "record": 0}
+        for kind, physical in rows:
+            height[kind] = max(height[kind], physical + 1)
+        nbytes = height["state"] * self.layout.row_nbytes
+        nbytes += height["record"] * self.layout.record_row_nbytes
+        assert nbytes <= self.nbytes
+        self.most_nbytes = max(self.most_nbytes, nbytes)
