@@ -68,7 +68,10 @@ class CountingProblem:
     def forward(self, call: Steps, *, first: bool) -> None:
         depth = self.layout.depth
         state = [
-            [_read(call.source.row(field, call.start + age), call.start + age) for field in self.all]
+            [
+                _read(call.source.row(field, call.start + age), call.start + age)
+                for field in self.all
+            ]
             for age in range(depth)
         ]
         in_between = self.layout.contiguous or (call.recording and not self.layout.records)
@@ -145,7 +148,9 @@ class _WholeRun:
 
 
 def _next(state: State, k: int, field: int) -> int:
-    weighted = sum((2 * age + f + 2) * v for age, row in enumerate(state) for f, v in enumerate(row))
+    weighted = sum(
+        (2 * age + f + 2) * v for age, row in enumerate(state) for f, v in enumerate(row)
+    )
     return (weighted + 5 * k + field) % 97
 
 

@@ -87,11 +87,15 @@ class _Walk:
         lowest = self.lowest_reversible()
         moves = []
         if self.live < self.adjoint:
-            moves.append(lambda: self.forward(choice(range(self.live, self.adjoint)) + 1, record=False))
+            moves.append(
+                lambda: self.forward(choice(range(self.live, self.adjoint)) + 1, record=False)
+            )
             if self.live not in self.restarts:
                 moves.append(self.save)
         if unrecorded > self.live:
-            moves.append(lambda: self.forward(choice(range(self.live, unrecorded)) + 1, record=True))
+            moves.append(
+                lambda: self.forward(choice(range(self.live, unrecorded)) + 1, record=True)
+            )
         if below:
             moves.append(lambda: self.restore(choice(below)))
         if self.restarts - {0}:

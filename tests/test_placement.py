@@ -54,7 +54,11 @@ def test_an_advance_slides_through_the_rows_there_are() -> None:
     list(placement.save(0))
     moved = list(placement.advance(0, 7))
     assert [m for m in moved if isinstance(m, Move)] == [Move(4, 2, 2), Move(4, 2, 2)]
-    assert spans(m for m in moved if isinstance(m, Span)) == [(0, 4, 0, 4), (4, 6, 2, 4), (6, 7, 2, 3)]
+    assert spans(m for m in moved if isinstance(m, Span)) == [
+        (0, 4, 0, 4),
+        (4, 6, 2, 4),
+        (6, 7, 2, 3),
+    ]
 
 
 def test_an_advance_that_cannot_slide_says_what_it_needs() -> None:

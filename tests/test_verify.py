@@ -261,7 +261,10 @@ RULES = {
         "passes the adjoint, which is at 2",
     ),
     "recorded twice": ([Save(0), Record(0, 2), Restore(0), Record(0, 1)], "recorded already"),
-    "recorded in part": ([Save(0), Advance(0, 1), Record(1, 2), Restore(0), Record(0, 2)], "recorded"),
+    "recorded in part": (
+        [Save(0), Advance(0, 1), Record(1, 2), Restore(0), Record(0, 2)],
+        "recorded",
+    ),
     "records in the initial tier": ([Record(0, 1, INITIAL)], "nothing can be kept"),
     "restarts in the initial tier": ([Save(0, INITIAL)], "nothing can be kept"),
     "saved elsewhere": ([Save(1)], "the live state is at 0"),
@@ -275,7 +278,10 @@ RULES = {
     "restored for nothing": ([Save(0), Record(0, 4), Reverse(4, 0), Restore(0)], "useless"),
     "forgotten, never kept": ([Record(0, 2), Forget(1, 3)], "not all of them are in memory"),
     "nothing forgotten": ([Record(0, 2), Forget(1, 1)], "the range is empty"),
-    "forgotten in another tier": ([Record(0, 2), Forget(0, 1, DISK)], "not all of them are in disk"),
+    "forgotten in another tier": (
+        [Record(0, 2), Forget(0, 1, DISK)],
+        "not all of them are in disk",
+    ),
     "nothing reversed": ([Record(0, 4), Reverse(4, 4)], "the range is empty"),
     "reversed out of order": ([Record(0, 4), Reverse(3, 2)], "the adjoint is at 4"),
     "reversed twice": ([Record(0, 4), Reverse(4, 2, keep=True), Reverse(4, 2)], "adjoint is at 2"),

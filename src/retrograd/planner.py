@@ -204,8 +204,9 @@ def _choose(demand: Demand, choice: Choice, memory_nbytes: int, keep_all_nbytes:
         )
     smallest = smallest_nbytes(demand, choice)
     if memory_nbytes < smallest:
+        kind = "" if choice == "auto" else f"{choice} "
         raise BudgetTooSmall(
-            f"{memory_nbytes} bytes of memory hold no {choice} schedule of {demand.steps} steps "
+            f"{memory_nbytes} bytes of memory hold no {kind}schedule of {demand.steps} steps "
             f"with restarts of {demand.restart_nbytes}, records of {demand.record_nbytes} and "
             f"live rows of {demand.live_nbytes} bytes: give at least {smallest}",
             smallest,

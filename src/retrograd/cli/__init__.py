@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from retrograd import __version__
@@ -16,15 +16,40 @@ _COMMANDS = (gradient, plan, verify)
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says which option was probably meant."""
+    """One line for an error, and the option that was probably meant."""
 
     def error(self, message: str) -> NoReturn:
-        for word in message.split():
-            if word.startswith("--"):
-                options = [o for action in self._actions for o in action.option_strings]
-                message += nearest(word.split("=")[0], options)
-                break
         self.exit(2, f"{self.prog}: {message}\n")
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Refuse unknown options before argparse complains about required ones."""
+        args = list(_joined(sys.argv[1:] if args is None else args))
+        known = [option for action in self._actions for option in action.option_strings]
+        if self._subparsers is None:
+            for word in args:
+                option = word.partition("=")[0]
+                if option.startswith("--") and option not in known:
+                    self.error(f"there is no option {option}{nearest(option, known)}")
+        return super().parse_known_args(args, namespace)
+
+
+def _joined(words: Sequence[str]) -> Iterator[str]:
+    """Join an option and a value like ``-3GB``, which argparse would take for an option."""
+    waiting = ""
+    for word in words:
+        if waiting and word.startswith("-") and word[1:2].isdigit():
+            yield f"{waiting}={word}"
+            waiting = ""
+            continue
+        if waiting:
+            yield waiting
+        waiting = word if word.startswith("--") and "=" not in word else ""
+        if not waiting:
+            yield word
+    if waiting:
+        yield waiting
 
 
 def parser() -> argparse.ArgumentParser:
@@ -47,11 +72,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0, 1 if a check failed, or 2 for bad input."""
-    words = parser()
-    options, unknown = words.parse_known_args(arguments)
-    if unknown:
-        sub = words._subparsers._group_actions[0].choices[options.command]  # type: ignore[union-attr, index]
-        sub.error(f"there is no option {' '.join(unknown)}")
+    options = parser().parse_args(arguments)
     try:
         return int(options.run(options))
     except Error as error:

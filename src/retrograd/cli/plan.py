@@ -10,6 +10,7 @@ from retrograd.candidates import NAMES
 from retrograd.errors import InvalidArgument
 from retrograd.planner import Plan, plan
 from retrograd.schedule_file import Header, write_schedule
+from retrograd.sizes import parse_nbytes
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -51,10 +52,10 @@ def run(options: argparse.Namespace) -> int:
     """Print the plan; write its schedule if asked for."""
     chosen = plan(
         options.steps,
-        _size(options.restart_bytes),
-        _size(options.record_bytes),
-        _size(options.memory),
-        live_nbytes=_size(options.live_bytes),
+        parse_nbytes(options.restart_bytes, "--restart-bytes"),
+        parse_nbytes(options.record_bytes, "--record-bytes"),
+        options.memory,
+        live_nbytes=parse_nbytes(options.live_bytes, "--live-bytes"),
         record_in_state=options.record_in_state,
         free_start=options.free_start,
         schedule=options.schedule,
@@ -63,10 +64,6 @@ def run(options: argparse.Namespace) -> int:
         _write(options.actions, chosen)
     print(json.dumps(_figures(chosen)) if options.json else chosen.explain())
     return 0
-
-
-def _size(text: str) -> int | str:
-    return int(text) if text.isascii() and text.isdigit() else text
 
 
 def _write(path: Path, chosen: Plan) -> None:

@@ -82,7 +82,7 @@ def prepare(options: argparse.Namespace) -> Case:
     run = retrograd.devito.checkpointed(
         propagator.forward_operator,
         propagator.gradient_operator,
-        memory=int(memory) if memory.isascii() and memory.isdigit() else memory,
+        memory=memory,
         schedule=options.schedule,
     )
     start = seismic.smoothed(true, STARTING_SIGMA_M)

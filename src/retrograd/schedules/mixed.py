@@ -17,7 +17,7 @@ from retrograd.schedules.mixed_tree import Tree, grow, make_shape
 from retrograd.schedules.revolve import Revolve
 
 EXACT_STEPS: Final = 20_000
-"""Up to this many steps `Mixed` is optimal; beyond, it is so but for ⌈a/b⌉ forward steps."""
+"""Up to this many steps `Mixed` runs the fewest forward steps; beyond, a few more at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,17 @@ class Mixed:
         F(1, m) = 1 − z
         F(n, m) = min(1 + F(n − 1, m − b),  min over i of  i + F(i, m) + F(n − i, m − a))
 
-    This is the minimum up to 20,000 steps, found in milliseconds to tenths of a second (see
-    `mixed_exact`), with as few restores as that allows. Beyond, the count is within ⌈a/b⌉ steps
-    of the minimum, not per cent (see `mixed_price`), and takes O(restarts · repetitions). No
+    This is the minimum up to 20,000 steps, found in milliseconds to tenths of a second without
+    tabulating F (see `mixed_exact`). Beyond, it is at most a few times ⌈a/b⌉ forward steps more
+    in all, and takes time in proportion to restarts times repetitions (see `mixed_near`). No
     record is taken before a restart (see `mixed_tree`): restarts and records are a stack.
 
     References
     ----------
-    Equal sizes: Maddison 2024, doi 10.1137/23M1566662 (recalled). Smaller states beside full
-    ones: Anderson, Tan & Wang 2012, doi 10.1190/geo2011-0114.1; patent application
-    WO 2011/146161 on the same idea, status unknown.
+    Equal sizes, and the data of the adjoint beside that of the forward: Maddison 2024,
+    doi 10.1016/j.jocs.2024.102405. Smaller states beside full ones: Anderson, Tan & Wang 2012,
+    doi 10.1190/geo2011-0114.1; patent application WO 2011/146161 on the same idea, whose status
+    is unknown to us.
 
     Examples
     --------
@@ -144,7 +145,10 @@ class Mixed:
         yield Reverse(stop, start)
 
     def _as_revolve(self) -> Revolve | None:
-        """`Revolve` where records are no use: none fits, or a restart does all that one does."""
+        """`Revolve` where records are no use.
+
+        None fits, or a restart of the step's start takes less and holds the record as well.
+        """
         dearer = self.record_in_state and self.record_units > self.restart_units
         if self.steps > 1 and (dearer or self.memory_units < self.record_units):
             slots = self.memory_units // self.restart_units

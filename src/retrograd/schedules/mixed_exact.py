@@ -4,8 +4,9 @@ At the best price (`mixed_price`) each tree's cost is the bound plus an **excess
 excess of a node is that of its two parts plus the node's own, H(d, l) − H(d, l + 1) −
 H(d + 1, l). So if the best tree's excess is at most E, that of each of its parts is too, and for
 every (depth, level) only the sizes with an excess ≤ E matter: a few hundred instead of all.
-E is tried upwards from almost nothing until a tree turns up; it is then the best, because one
-with less excess would have turned up as well.
+E is tried upwards, from the bound to what the tree of `mixed_near` needs. The tree that turns up
+is the best, because one with less excess would have turned up as well; if none does, that of
+`mixed_near` is the best.
 
 The sizes of two parts combine as a min-plus convolution, X(n) = min over i of Y(i) + Z(n − i).
 Where both terms bend downwards or not at all, moving i to one side or the other does not raise

@@ -24,7 +24,7 @@ from retrograd.schedules.mixed_tree import Node, Tree, grow
 def near_tree(priced: Priced) -> Tree:
     """Return a tree close to the best, in O(depths · levels).
 
-    In practice within ⌈a/b⌉ forward steps of the best, and mostly equal to it.
+    Mostly it is the best; wherever both were found, it ran at most 2·⌈a/b⌉ forward steps more.
     """
     shape = priced.shape
     path = _path(priced)

@@ -119,18 +119,24 @@ class Arena:
     def row(self, field: int, physical: int) -> NDArray[Any]:
         """A physical row of a state field, as a view."""
         spec = self.layout.state[field]
+        self._check(spec, physical, self.layout.row_nbytes)
         stride = spec.nbytes if self.layout.contiguous else self.layout.row_nbytes
         return self._view(spec, self._regions[field] + physical * stride)
 
     def record_row(self, field: int, physical: int) -> NDArray[Any]:
         """A physical row of a record-only field, as a view; these grow down from the end."""
         offset = self.layout.offsets(self.layout.records)[field]
+        spec = self.layout.records[field]
+        self._check(spec, physical, self.layout.record_row_nbytes)
         start = self.nbytes - (physical + 1) * self.layout.record_row_nbytes
-        return self._view(self.layout.records[field], start + offset)
+        return self._view(spec, start + offset)
+
+    def _check(self, field: Field, physical: int, row_nbytes: int) -> None:
+        rows = self.nbytes // row_nbytes
+        if not 0 <= physical < rows:
+            raise IndexError(f"row {physical} of {field.name!r}: the arena has {rows} rows")
 
     def _view(self, field: Field, start: int) -> NDArray[Any]:
-        if not 0 <= start <= start + field.nbytes <= self.nbytes:
-            raise IndexError(f"a row of {field.name!r} lies outside the arena")
         return self._bytes[start : start + field.nbytes].view(field.dtype).reshape(field.shape)
 
     @property

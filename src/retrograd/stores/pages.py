@@ -31,7 +31,10 @@ def zeros(nbytes: int, *, threads: int | None = None) -> NDArray[np.uint8]:
         return np.zeros(nbytes, dtype=np.uint8)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     huge = nbytes >= HUGE_PAGE
-    mapping = mmap.mmap(-1, nbytes + (HUGE_PAGE if huge else 0), flags=flags)
+    try:
+        mapping = mmap.mmap(-1, nbytes + (HUGE_PAGE if huge else 0), flags=flags)
+    except OSError as error:
+        raise MemoryError(f"{nbytes} bytes cannot be allocated: give less memory") from error
     whole = np.frombuffer(mapping, dtype=np.uint8)
     skip = -whole.ctypes.data % HUGE_PAGE if huge else 0
     if huge and hasattr(mmap, "MADV_HUGEPAGE"):

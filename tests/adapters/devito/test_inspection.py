@@ -60,7 +60,7 @@ def test_an_update_of_a_subdomain_does_not_cover_its_row() -> None:
         name = "inner"
 
         def define(self, dimensions: Any) -> Any:
-            return {d: ("middle", 2, 2) for d in dimensions}
+            return dict.fromkeys(dimensions, ("middle", 2, 2))
 
     grid = devito.Grid(shape=(9, 9, 9))
     inner = Inner(grid=grid)
