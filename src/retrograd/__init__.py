@@ -9,6 +9,7 @@ from types import ModuleType
 from retrograd.errors import Error
 from retrograd.planner import Plan, plan
 from retrograd.run import Result, Run, gradient
+from retrograd.schedules import KeepAll, Mixed, Revolve
 from retrograd.verify import Counts, verify
 
 __version__ = "0.1.0.dev0"
@@ -16,8 +17,11 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "Counts",
     "Error",
+    "KeepAll",
+    "Mixed",
     "Plan",
     "Result",
+    "Revolve",
     "Run",
     "arrays",
     "devito",
