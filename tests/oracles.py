@@ -83,8 +83,7 @@ def search(
     queue = deque([begin])
     while queue:
         here = queue.popleft()
-        live, restarts, records, adjoint, furthest = here
-        if adjoint == 0:
+        if here[3] == 0:
             return cost[here]
         for further, there in _moves(here, steps, spared=spared, free=free):
             uncharged = 1 << (there[0] - 1) if there[0] and (not spared or there[0] == steps) else 0

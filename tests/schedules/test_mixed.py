@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrograd.errors import BudgetTooSmall
@@ -101,6 +101,7 @@ CASES = st.tuples(
 ).filter(lambda case: case[3] >= smallest_memory_units(*case[:3]))
 
 
+@settings(deadline=None)
 @given(case=CASES, flags=st.sampled_from(FLAGS))
 def test_runs_what_it_counts_and_keeps_to_its_memory(case, flags) -> None:
     steps, restart, record, units = case
@@ -123,21 +124,24 @@ def test_runs_what_it_counts_and_keeps_to_its_memory(case, flags) -> None:
     )
 
 
+@settings(deadline=None)
 @given(case=CASES, flags=st.sampled_from(FLAGS))
 def test_more_memory_never_runs_more_steps(case, flags) -> None:
     more = Mixed(*case[:3], case[3] + 1, *flags).forward_steps
     assert more <= Mixed(*case, *flags).forward_steps
 
 
+@settings(deadline=None)
 @given(case=CASES, flags=st.sampled_from(FLAGS))
 def test_the_unit_does_not_matter(case, flags) -> None:
     steps, *units = case
     assert list(Mixed(steps, *(3 * size for size in units), *flags)) == list(Mixed(*case, *flags))
 
 
+@settings(deadline=None)
 @given(case=CASES, flags=st.sampled_from(FLAGS))
 def test_never_more_steps_than_revolve(case, flags) -> None:
-    steps, restart, record, units = case
+    steps, restart, _, units = case
     if steps > 1 and units // restart + flags[1] == 0:
         return
     assert (

@@ -16,9 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import pairwise
+from typing import TypeAlias
 
 from retrograd.schedules.mixed_price import Priced
 from retrograd.schedules.mixed_tree import Node, Tree, grow
+
+_Choice: TypeAlias = tuple[int, Node, int]
+"""An excess, the part of a node that is on the path then, and the steps of the left part."""
 
 
 def near_tree(priced: Priced) -> Tree:
@@ -81,8 +85,21 @@ def _is_settled(priced: Priced, node: Node) -> bool:
     return steps <= priced.shape.windows[depth] or steps in bests
 
 
-def _choices(priced: Priced, node: Node) -> Iterator[tuple[int, Node, int]]:
-    """Yield an excess, the part of `node` that is on the path then, and the left part's steps."""
+def _choices(priced: Priced, node: Node) -> list[_Choice]:
+    """Return the ways on, those alone that can do without more excess if there are any."""
+    choices = list(_all_choices(priced, node))
+    good = [choice for choice in choices if _is_between(priced, choice[1])]
+    return good or choices
+
+
+def _is_between(priced: Priced, node: Node) -> bool:
+    steps, depth, level = node
+    if steps <= priced.shape.windows[depth]:
+        return True
+    return priced.least[level][depth] <= steps <= priced.most[level][depth]
+
+
+def _all_choices(priced: Priced, node: Node) -> Iterator[_Choice]:
     steps, depth, level = node
     own = priced.forgone(depth, level)
     places = (depth, level + 1), (depth + 1, level)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import comb
 
 from retrograd.actions import INITIAL, MEMORY, Action, Advance, Record, Restore, Reverse, Save
 from retrograd.arguments import flag, whole
@@ -121,13 +123,13 @@ class Revolve:
 
 def repetition(length: int, slots: int) -> tuple[int, int]:
     """Return r(l, s), the least r with β(s, r) ≥ l, and β(s, r)."""
-    sweeps, reach = 0, 1
     if slots == 1:
         return length - 1, length
-    while reach < length:
-        sweeps += 1
-        reach = reach * (slots + sweeps) // sweeps
-    return sweeps, reach
+    enough = 1
+    while comb(slots + enough, slots) < length:
+        enough *= 2
+    sweeps = bisect_left(range(enough), length, key=lambda r: comb(slots + r, slots))
+    return sweeps, comb(slots + sweeps, slots)
 
 
 def advances(length: int, slots: int) -> int:

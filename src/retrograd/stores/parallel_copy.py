@@ -10,8 +10,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-_THREADED_NBYTES: Final = 1 << 20
-"""Below this handing work to a thread costs more than it saves."""
+_THREADED_NBYTES: Final = 32 << 20
+"""Below this a second thread saves nothing: after a compiled call OpenMP's own threads spin for
+a while on the other cores, in wait for the next one."""
 
 
 def copy_rows(
