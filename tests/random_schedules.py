@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from hypothesis import strategies as st
+
 from retrograd.actions import (
     INITIAL,
     Action,
@@ -17,6 +19,10 @@ from retrograd.actions import (
     Reverse,
     Save,
 )
+
+RANDOMS = st.integers(0, 2**32 - 1).map(Random)
+"""Sources of chance. Hypothesis' own draws subnormal floats, which compiled operators of other
+tests have switched off for the whole process."""
 
 
 @dataclass

@@ -29,7 +29,7 @@ from retrograd.actions import (
 from retrograd.errors import IllegalAction, InvalidArgument
 from retrograd.schedules import KeepAll, Mixed, Revolve
 from retrograd.verify import verify
-from tests.random_schedules import random_schedule
+from tests.random_schedules import RANDOMS, random_schedule
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def test_everything_is_counted() -> None:
 
 @pytest.mark.parametrize("in_state", [False, True])
 @pytest.mark.parametrize("free", [False, True])
-@given(random=st.randoms(use_true_random=False), steps=st.integers(1, 9))
+@given(random=RANDOMS, steps=st.integers(1, 9))
 @settings(max_examples=100, deadline=None)
 def test_schedules_that_nobody_would_write_are_counted_alike(
     in_state: bool, free: bool, random: Random, steps: int
@@ -243,7 +243,7 @@ def test_a_tier_that_nothing_was_put_in_gives_nothing() -> None:
 @settings(max_examples=200, deadline=None)
 def test_two_mutations_do_not_hide_each_other(data: st.DataObject, steps: int) -> None:
     rules = Rules(steps, 3, 2, free_start=True)
-    random = data.draw(st.randoms(use_true_random=False))
+    random = data.draw(RANDOMS)
     actions = random_schedule(random, steps, record_in_state=False, free_start=True)
     once = list(random.choice(list(mutations_of(actions))))
     twice = random.choice(list(mutations_of(once))) if once else once

@@ -21,7 +21,7 @@ from retrograd.stores.arena import Arena
 from retrograd.verify import replay_rows
 from tests.counting import LAYOUTS, CountingProblem, expected_gradient
 from tests.guarded import GuardedArena
-from tests.random_schedules import random_schedule
+from tests.random_schedules import RANDOMS, random_schedule
 
 STEPS = range(1, 13)
 
@@ -97,7 +97,7 @@ def test_calls_that_are_cut_into_single_steps_change_nothing(
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-@given(random=st.randoms(use_true_random=False), steps=st.integers(1, 12))
+@given(random=RANDOMS, steps=st.integers(1, 12))
 @settings(max_examples=40, deadline=None)
 def test_schedules_that_nobody_would_write(name: str, random: Random, steps: int) -> None:
     layout = LAYOUTS[name]

@@ -98,7 +98,8 @@ def test_indices_align(fields: Fields, order: int) -> None:
 def test_other_names_in_the_gradient(wave: Wave) -> None:
     u0 = devito.TimeFunction(name="u0", grid=wave.u.grid, time_order=2, space_order=4, save=40)
     v, grad = wave.v, wave.grad
-    gradient = devito.Operator([devito.Eq(v.backward, v * 0.5 + u0), devito.Inc(grad, u0 * v)])
+    equations = [devito.Eq(v.backward, v * 0.5 + u0), devito.Inc(grad, u0 * v)]
+    gradient = devito.Operator(equations, language="openmp")
     with pytest.raises(NotSupported, match="names="):
         retrograd.devito.checkpointed(wave.forward, gradient, memory="1/4")
     with pytest.raises(NotSupported, match="names="):
