@@ -15,6 +15,15 @@ from retrograd.sizes import parse_nbytes
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
+    add_plan_options(parser)
+    parser.add_argument("--actions", type=Path, metavar="FILE", help="write the schedule to a file")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object and nothing else"
+    )
+
+
+def add_plan_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what a plan is made from."""
     parser.add_argument("--steps", type=_whole, required=True, metavar="N", help="time steps")
     parser.add_argument(
         "--restart-bytes", required=True, metavar="SIZE", help='size of a saved state, say "97MB"'
@@ -35,10 +44,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the record of a step is part of the state at its start",
     )
-    parser.add_argument("--actions", type=Path, metavar="FILE", help="write the schedule to a file")
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object and nothing else"
-    )
 
 
 def _whole(text: str) -> int:
@@ -48,9 +53,9 @@ def _whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
-def run(options: argparse.Namespace) -> int:
-    """Print the plan; write its schedule if asked for."""
-    chosen = plan(
+def chosen_plan(options: argparse.Namespace) -> Plan:
+    """Make the plan that the options ask for."""
+    return plan(
         options.steps,
         parse_nbytes(options.restart_bytes, "--restart-bytes"),
         parse_nbytes(options.record_bytes, "--record-bytes"),
@@ -60,6 +65,11 @@ def run(options: argparse.Namespace) -> int:
         free_start=options.free_start,
         schedule=options.schedule,
     )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the plan; write its schedule if asked for."""
+    chosen = chosen_plan(options)
     if options.actions is not None:
         _write(options.actions, chosen)
     print(json.dumps(_figures(chosen)) if options.json else chosen.explain())
