@@ -120,6 +120,39 @@ def _moves(here: _State, steps: int, *, spared: bool, free: bool) -> Iterable[tu
         yield 0, (0, restarts, records, adjoint, furthest)
 
 
+def search_rows(steps: int, rows: int, depth: int, record_row: int, *, free: bool) -> int | None:
+    """The fewest forward steps where everything is rows, or None if there is no way.
+
+    Cheapest first over (rows held, next row to turn, whether the end has been reached). A row can
+    be computed where the `depth` rows below it are held and there is room for one more; any row can
+    be given up at any time. With `free` the first `depth` rows can be had again for nothing.
+    """
+    end = steps + depth - 1
+    start = frozenset(range(depth))
+    begin = (start, steps - 1 + record_row, False)
+    cost = {begin: 0}
+    queue = deque([begin])
+    while queue:
+        here = queue.popleft()
+        held, turning, ended = here
+        if turning < record_row:
+            return cost[here]
+        moves: list[tuple[int, tuple[frozenset[int], int, bool]]] = []
+        if ended and turning in held:
+            moves.append((0, (held, turning - 1, True)))
+        for row in range(depth, (turning if ended else end) + 1):
+            if row not in held and held >= set(range(row - depth, row)) and len(held) < rows:
+                moves.append((1, (held | {row}, turning, ended or row == end)))
+        moves += [(0, (held - {row}, turning, ended)) for row in held]
+        if free and len(held | start) <= rows:
+            moves.append((0, (held | start, turning, ended)))
+        for further, there in moves:
+            if cost[here] + further < cost.get(there, IMPOSSIBLE):
+                cost[there] = cost[here] + further
+                (queue.append if further else queue.appendleft)(there)
+    return None
+
+
 @dataclass
 class Replayed:
     """What a replay counts."""

@@ -34,6 +34,30 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
+class StateRows:
+    """A state of adjacent rows of which each is a record, as in second-order time stepping.
+
+    State ``k`` is rows ``k`` … ``k + depth - 1``, step ``k`` makes row ``k + depth``, and the
+    record of step ``k`` is row ``k + record_row``, a row of the state at its start.
+    """
+
+    depth: int
+    record_row: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.record_row < self.depth:
+            raise InvalidArgument(
+                f"record_row is {self.record_row}: give one of the rows 0 … {self.depth - 1} of "
+                f"a state of depth {self.depth}"
+            )
+
+    def records(self, step: int) -> range:
+        """The steps whose records the state at ``step`` holds."""
+        first = step - self.record_row
+        return range(first, first + self.depth)
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """The fields of a problem, and which of their rows are restarts and records.
 
@@ -100,6 +124,14 @@ class Layout:
     def record_in_state(self) -> bool:
         """Whether the record of a step is part of the state at its start."""
         return not self.records and self.record_rows[1] <= self.depth
+
+    @property
+    def state_rows(self) -> StateRows | None:
+        """How a state consists of records, if it does."""
+        first, stop = self.record_rows
+        if self.record_in_state and stop == first + 1:
+            return StateRows(self.depth, first)
+        return None
 
     @property
     def live_nbytes(self) -> int:

@@ -168,15 +168,21 @@ class Placement:
             yield self._record_apart(start, stop)
             return
         ahead = start
-        if self._origin + start > self._top():
+        unused = self._layout.record_rows[0]
+        is_tight = not self._fits(stop) and self._origin + start + unused > self._top()
+        if self._origin + start > self._top() or is_tight:
             # The rows below the first record are dead once the steps that read them have run:
             # run those first, so that the move brings the first record down to the top.
-            ahead = min(start + self._layout.record_rows[0], stop)
-            if ahead > start and self._fits(ahead):
-                yield self._run(start, ahead, recording=True)
+            ahead = min(start + unused, stop)
+            if not self._fits(ahead) and self._origin + start > self._top():
+                yield self._slide()
+            if self._fits(ahead):
+                if start < ahead:
+                    yield self._run(start, ahead, recording=True)
             else:
                 ahead = start
-            yield self._slide()
+            if self._origin + ahead > self._top():
+                yield self._slide()
         self._kept.append(_Kept(start, stop, self._origin, 0))
         if ahead < stop:
             yield self._run(ahead, stop, recording=True)

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
+from typing import Protocol
 
 from retrograd.actions import (
     INITIAL,
@@ -26,7 +27,7 @@ from retrograd.actions import (
     Tier,
 )
 from retrograd.errors import IllegalAction, InvalidArgument
-from retrograd.layout import Layout
+from retrograd.layout import Layout, StateRows
 from retrograd.placement import Placement
 from retrograd.ranges import Ranges
 
@@ -43,7 +44,8 @@ class Counts:
     reversed_steps, reverse_calls : steps reversed, in how many ``Reverse`` actions.
     saves, restores, drops : how many there are, by tier.
     peak_nbytes : the most bytes that restarts and records take at once, by tier. In memory the
-        record of the step just taken is part of the live rows and not counted (see `verify`).
+        record of the step just taken is part of the live rows and not counted (see `verify`);
+        with `state_rows` memory is counted in rows, the live ones included.
     """
 
     actions: int
@@ -66,6 +68,7 @@ def verify(
     budgets: Mapping[Tier, int] | None = None,
     record_in_state: bool = False,
     free_start: bool = False,
+    state_rows: StateRows | None = None,
 ) -> Counts:
     """Replay a schedule and count; raise if any action is illegal or anything is left over.
 
@@ -81,6 +84,10 @@ def verify(
     restart_nbytes, record_nbytes : bytes of one restart and of one record.
     budgets : the most bytes allowed in a tier; tiers that are not named are unlimited.
     free_start : whether ``Restore(0, INITIAL)`` is possible.
+    state_rows : the state consists of rows of ``record_nbytes`` which are records. Then a restart
+        or the live state holds the records of ``depth`` steps, and memory is counted row by row:
+        rows of restarts, of records and of the live state, each once however many hold it, and
+        the row that a step makes. ``restart_nbytes`` and ``record_in_state`` are not looked at.
 
     Raises
     ------
@@ -89,9 +96,14 @@ def verify(
     """
     if not isinstance(steps, Integral) or steps < 1:
         raise InvalidArgument(f"a schedule of {steps!r} steps: give a whole number of at least 1")
-    machine = _Machine(
-        steps, restart_nbytes, record_nbytes, dict(budgets or {}), record_in_state, free_start
-    )
+    memory: _Memory
+    if state_rows is None:
+        memory = _Units(restart_nbytes, record_nbytes, record_in_state)
+    else:
+        memory = _Rows(state_rows, record_nbytes)
+    machine = _Machine(steps, memory, dict(budgets or {}), free_start)
+    if state_rows is not None:
+        machine.peak_nbytes[MEMORY] = 0
     for index, action in enumerate(actions):
         machine.index, machine.action = index, action
         machine.perform(action)
@@ -135,13 +147,57 @@ def _exhaust(moves: Iterator[object]) -> None:
         pass
 
 
+class _Memory(Protocol):
+    """What restarts and records take, and which records the live state holds."""
+
+    def records(self, live: int) -> range: ...
+    def held_nbytes(self, tier: Tier, machine: _Machine) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Units(_Memory):
+    """Restarts and records are separate things."""
+
+    restart_nbytes: int
+    record_nbytes: int
+    record_in_state: bool
+
+    def records(self, live: int) -> range:
+        return range(live, live + self.record_in_state)
+
+    def held_nbytes(self, tier: Tier, machine: _Machine) -> int:
+        records, restarts = machine.records[tier], machine.restarts[tier]
+        charged = len(records)
+        if tier == MEMORY and machine.live - 1 in records:
+            charged -= 1
+        return len(restarts) * self.restart_nbytes + charged * self.record_nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows(_Memory):
+    """Restarts and records are rows, which may be the same ones."""
+
+    state: StateRows
+    row_nbytes: int
+
+    def records(self, live: int) -> range:
+        return self.state.records(live)
+
+    def held_nbytes(self, tier: Tier, machine: _Machine) -> int:
+        records, states = machine.records[tier], set(machine.restarts[tier])
+        if tier == MEMORY:
+            states.add(machine.live)
+            if isinstance(machine.action, Advance | Record):
+                states.add(machine.live - 1)  # the state that the last step started from
+        held = {step for state in states for step in self.state.records(state)}
+        return (len(records) + sum(step not in records for step in held)) * self.row_nbytes
+
+
 @dataclass(slots=True)
 class _Machine:
     steps: int
-    restart_nbytes: int
-    record_nbytes: int
+    memory: _Memory
     budgets: dict[Tier, int]
-    record_in_state: bool
     free_start: bool
     index: int = -1
     action: Action | None = None
@@ -211,7 +267,7 @@ class _Machine:
     def save(self, step: int, tier: Tier) -> None:
         self.require(tier != INITIAL, "nothing can be kept in the initial tier")
         self.require(step == self.live, f"the live state is at {self.live}")
-        self.require(step < self.adjoint, f"useless: the adjoint is at {self.adjoint}")
+        self.require_use(step)
         kept = self.restarts[tier]
         self.require(step not in kept, "saved already")
         kept.add(step)
@@ -223,11 +279,15 @@ class _Machine:
             self.require(self.free_start and step == 0, "there is no free initial state here")
         else:
             self.require(step in self.restarts[tier], f"no restart at {step} in {tier}")
-        self.require(step < self.adjoint, f"useless: the adjoint is at {self.adjoint}")
+        self.require_use(step)
         self.live = step
         self.restores[tier] += 1
         if last and tier != INITIAL:
             self.restarts[tier].remove(step)
+
+    def require_use(self, step: int) -> None:
+        first = self.memory.records(step).start
+        self.require(first < self.adjoint, f"useless: the adjoint is at {self.adjoint}")
 
     def forget(self, start: int, stop: int, tier: Tier) -> None:
         kept = self.records[tier]
@@ -239,8 +299,11 @@ class _Machine:
         self.require(start < stop, "the range is empty")
         self.require(stop == self.adjoint, f"the adjoint is at {self.adjoint}")
         self.require(self.furthest == self.steps, "the forward has not run to the end")
-        in_live_rows = self.record_in_state and stop - 1 == self.live
-        self.require_records(stop - 1 if in_live_rows else stop, start)
+        live = self.memory.records(self.live)
+        if stop - 1 in live:
+            self.require_records(max(live.start, start), start)
+        else:
+            self.require_records(stop, start)
         if not keep:
             for kept in self.records.values():
                 kept.discard(start, stop)
@@ -263,7 +326,7 @@ class _Machine:
 
     def measure(self) -> None:
         for tier, peak in self.peak_nbytes.items():
-            nbytes = self.held_nbytes(tier)
+            nbytes = self.memory.held_nbytes(tier, self)
             if nbytes <= peak:
                 continue
             self.peak_nbytes[tier] = nbytes
@@ -271,13 +334,6 @@ class _Machine:
             self.require(
                 nbytes <= budget, f"takes {nbytes} bytes in {tier}, and {budget} are allowed"
             )
-
-    def held_nbytes(self, tier: Tier) -> int:
-        records, restarts = self.records[tier], self.restarts[tier]
-        charged = len(records)
-        if tier == MEMORY and self.live - 1 in records:
-            charged -= 1
-        return len(restarts) * self.restart_nbytes + charged * self.record_nbytes
 
     def finish(self) -> Counts:
         self.index, self.action = self.index + 1, None

@@ -28,6 +28,37 @@ def fewest_of_trees(windows, steps, spared) -> np.ndarray:
     return below
 
 
+def fewest_with_taken(shape) -> int:
+    """Fewest forward steps where each restart turns `taken` steps, by trying all splits."""
+    steps, taken = shape.steps, shape.taken
+    below = np.full(steps + 1, 10**12)
+    for window in reversed(shape.windows):
+        row = np.arange(steps + 1)
+        for n in range(window + 1, steps + 1):
+            left = np.arange(max(0, n - taken + 1))
+            total = left + taken + row[left] + below[n - taken - left]
+            row[n] = total.min(initial=10**12)
+        below = row
+    return int(below[steps])
+
+
+@pytest.mark.parametrize("taken", [1, 2, 3])
+def test_exact_is_exact_where_restarts_turn_steps(taken) -> None:
+    random = Random(taken)
+    for _ in range(150):
+        steps, widest = random.randint(2, 300), random.randint(taken, 60)
+        windows = tuple(range(widest, max(1, taken - 1) - 1, -taken))
+        shape = Shape(steps, windows[:1] * random.randint(0, 1) + windows, 0, taken)
+        fewest = fewest_with_taken(shape)
+        if steps <= widest or fewest >= 10**12:
+            continue
+        priced = best_price(shape)
+        near = near_tree(priced)
+        assert exact_tree(priced, near).forward_steps == fewest, shape
+        assert fewest <= near.forward_steps <= fewest + taken
+        assert priced.cost(steps) <= fewest * (steps + 1) + steps
+
+
 def shapes(seed, count, most_steps):
     """Shapes that are not one window, of all sizes and memories, with their charge ⌈a/b⌉."""
     random = Random(seed)

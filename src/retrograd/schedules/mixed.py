@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final
 
 from retrograd.actions import INITIAL, MEMORY, Action, Advance, Record, Restore, Reverse, Save
 from retrograd.arguments import flag, whole
 from retrograd.errors import BudgetTooSmall
-from retrograd.schedules.mixed_exact import exact_tree
-from retrograd.schedules.mixed_near import near_tree
-from retrograd.schedules.mixed_price import best_price
-from retrograd.schedules.mixed_tree import Tree, grow, make_shape
+from retrograd.schedules.mixed_best import best_tree
+from retrograd.schedules.mixed_tree import Tree, make_shape
 from retrograd.schedules.revolve import Revolve
-
-EXACT_STEPS: Final = 20_000
-"""Up to this many steps `Mixed` runs the fewest forward steps; beyond, a few more at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,19 +150,7 @@ class Mixed:
 
     def _tree(self) -> Tree:
         memory = (self.restart_units, self.record_units, self.memory_units)
-        return _tree(self.steps, memory, self.record_in_state, self.free_start)
-
-
-@lru_cache(maxsize=64)
-def _tree(
-    steps: int, memory: tuple[int, int, int], record_in_state: bool, free_start: bool
-) -> Tree:
-    shape = make_shape(steps, memory, record_in_state, free_start)
-    if steps <= shape.windows[0]:
-        return grow(shape, lambda _: 0)
-    priced = best_price(shape)
-    near = near_tree(priced)
-    return exact_tree(priced, near) if steps <= EXACT_STEPS else near
+        return best_tree(make_shape(self.steps, memory, self.record_in_state, self.free_start))
 
 
 def smallest_memory_units(

@@ -81,6 +81,7 @@ class _Search:
         steps, depth, level = node
         left, right = self._rows[level + 1][depth], self._rows[level][depth + 1]
         assert left is not None and right is not None
+        steps -= self._priced.shape.taken
         first, last = max(left.low, steps - right.high), min(left.high, steps - right.low)
         total = (
             left.excess[first - left.low : last - left.low + 1][::-1]
@@ -91,7 +92,7 @@ class _Search:
     def _last_level(self) -> int:
         """The first level, a step not being worth its price there, at which nodes exceed."""
         level = len(self._priced.gain) - 1
-        while -self._priced.earned(0, level + 1) <= self._allowance:
+        while self._priced.forgone(0, level) <= self._allowance:
             level += 1
         return level
 
@@ -99,7 +100,7 @@ class _Search:
         priced = self._priced
         margin = priced.margin(level)
         rest = priced.window_forgone(0, depth, level)
-        low, high = 1, min(priced.shape.windows[depth], priced.shape.steps)
+        low, high = priced.shape.smallest, min(priced.shape.windows[depth], priced.shape.steps)
         if margin > 0:
             low = max(low, -((self._allowance - rest) // margin))
         elif margin < 0:
@@ -112,18 +113,21 @@ class _Search:
         return _Sizes(low, rest - margin * low - margin * sizes)
 
     def _nodes(self, depth: int, level: int) -> _Sizes | None:
-        windows, steps = self._priced.shape.windows, self._priced.shape.steps
+        shape = self._priced.shape
+        windows, steps, taken = shape.windows, shape.steps, shape.taken
         if level + 1 not in self._rows or depth + 1 == len(windows):
             return None
         left, right = self._rows[level + 1][depth], self._rows[level][depth + 1]
         own = self._priced.forgone(depth, level)
         if left is None or right is None or own > self._allowance:
             return None
-        low = steps if depth == level == 0 else max(left.low + right.low, windows[depth] + 1)
-        high = min(left.high + right.high, steps)
+        low = max(left.low + right.low + taken, windows[depth] + 1)
+        high = min(left.high + right.high + taken, steps)
+        if depth == level == 0:
+            low = steps
         if low > high:
             return None
-        excess = _least_sums(left, right, low, high) + own
+        excess = _least_sums(left, right, low - taken, high - taken) + own
         near = np.flatnonzero(excess <= self._allowance)
         if not near.size:
             return None

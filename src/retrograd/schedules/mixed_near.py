@@ -103,10 +103,11 @@ def _all_choices(priced: Priced, node: Node) -> Iterator[_Choice]:
     steps, depth, level = node
     own = priced.forgone(depth, level)
     places = (depth, level + 1), (depth + 1, level)
+    steps -= priced.shape.taken
     for side in (0, 1):
         for other, excess in _simple(priced, *places[1 - side]):
             part = (steps - other, *places[side])
-            if 1 <= part[0] <= _reach(priced, *places[side]):
+            if priced.shape.smallest <= part[0] <= _reach(priced, *places[side]):
                 if part[0] <= priced.shape.windows[part[1]]:
                     excess += priced.window_forgone(*part)
                 yield own + excess, part, other if side else part[0]

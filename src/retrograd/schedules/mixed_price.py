@@ -4,7 +4,7 @@ Pay `price` for each step that a tree reverses, and let it pay its cost. What a 
 (depth d, level l) can earn at most, over all sizes, is::
 
     H(d, l) = max( leaf:   max over w ≤ C(d) of  price·w − cost(w, l),
-                   node:   H(d, l + 1) + H(d + 1, l) )
+                   node:   H(d, l + 1) + H(d + 1, l)  and what its own steps earn )
 
 since at the right price the two parts of a node need not know of each other. No tree of n steps
 costs less than price·n − H(0, 0): Lagrange's bound, largest at the price where n lies between
@@ -34,7 +34,7 @@ class Priced:
     price, scale : the price of a step is price/scale.
     unit : the cost of a forward step, times scale.
     bonus : what is taken off a window's cost, times scale.
-    gain : H, times scale; levels beyond the last earn by one window of one step, see `earned`.
+    gain : H, times scale; levels beyond the last earn by the smallest window, see `earned`.
     least, most : the fewest and the most steps that earn H.
     """
 
@@ -59,12 +59,12 @@ class Priced:
         """H, times scale."""
         if level < len(self.gain):
             return self.gain[level][depth]
-        return self.margin(level) + self.bonus
+        return self.margin(level) * self.shape.smallest + self.bonus
 
     def forgone(self, depth: int, level: int) -> int:
-        """The excess of a node itself: H less what its parts earn at most, times scale."""
+        """The excess of a node itself: H less what it and its parts earn at most, times scale."""
         parts = self.earned(depth, level + 1) + self.earned(depth + 1, level)
-        return self.earned(depth, level) - parts
+        return self.earned(depth, level) - parts - self.shape.taken * self.margin(level)
 
     def window_forgone(self, steps: int, depth: int, level: int) -> int:
         """The excess of a window of `steps` steps: H less what it earns, times scale."""
@@ -74,17 +74,17 @@ class Priced:
 def at_price(shape: Shape, price: int, scale: int) -> Priced:
     """Return what can be earned, in O(depths · levels).
 
-    At the first level where a step costs its price or more, one step alone earns most: k ≥ 2
+    At the first level where a step costs its price or more, the smallest window earns most: k ≥ 2
     windows lie at this level once and at higher ones k − 1 times, and each costs at least
-    1 − z forward steps more than it is paid.
+    1 − z forward steps more than it is paid, or is a window more than needed.
     """
     weight, rows = shape.steps + 1, len(shape.windows)
     unit, bonus = weight * scale, (shape.spared * weight - 1) * scale
     last = max(0, -((unit - price) // unit))
     priced = Priced(shape, price, scale, unit, bonus, [], [], [])
     level_margin = priced.margin(last)
-    gain = [level_margin + bonus] * rows
-    least = [1] * rows
+    gain = [level_margin * shape.smallest + bonus] * rows
+    least = [shape.smallest] * rows
     most = list(shape.windows) if level_margin == 0 else least
     for level in range(last, -1, -1):
         if level < last:
@@ -100,17 +100,17 @@ def at_price(shape: Shape, price: int, scale: int) -> Priced:
 def _one_level_up(
     priced: Priced, margin: int, above: tuple[list[int], list[int], list[int]]
 ) -> tuple[list[int], list[int], list[int]]:
-    windows = priced.shape.windows
+    windows, taken = priced.shape.windows, priced.shape.taken
     gain = [margin * window + priced.bonus for window in windows]
     least, most = list(windows), list(windows)
     for depth in range(len(windows) - 2, -1, -1):
-        split = above[0][depth] + gain[depth + 1]
+        split = above[0][depth] + gain[depth + 1] + taken * margin
         if split < gain[depth]:
             continue
-        most[depth] = above[2][depth] + most[depth + 1]
+        most[depth] = above[2][depth] + most[depth + 1] + taken
         if split > gain[depth]:
             gain[depth] = split
-            least[depth] = above[1][depth] + least[depth + 1]
+            least[depth] = above[1][depth] + least[depth + 1] + taken
     return gain, least, most
 
 

@@ -27,6 +27,10 @@ they spare. With fewer, the restart at depth ≥ k (its level is 1 at least) can
 end of the first way up: the steps that it bought now run at least once less each, and C falls
 from one depth to the next by amounts that differ by 1 at most. This needs C(d) − C(d + 1) ≥ z,
 so a ≥ b or z = 0; where a < b and z = 1, records are useless and `Mixed` is `Revolve`.
+
+**Nodes that take steps themselves.** Where a restart consists of records (`levels.py`), going back
+to it turns some steps at once. Each inner node then has `taken` steps of its own, between its left
+part and its right one; at level l they cost l + 1 each. A part may be empty then.
 """
 
 from __future__ import annotations
@@ -49,11 +53,18 @@ class Shape:
     steps : steps to reverse.
     windows : the most steps of a window at depth 0, 1, …: C of this module's docstring.
     spared : z, the forward steps that each window spares.
+    taken : steps that a restart turns by itself.
     """
 
     steps: int
     windows: tuple[int, ...]
     spared: int
+    taken: int = 0
+
+    @property
+    def smallest(self) -> int:
+        """The fewest steps of a part."""
+        return 0 if self.taken else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +110,8 @@ def grow(shape: Shape, split: Callable[[Node], int]) -> Tree:
                     forward_steps += count * (steps * (level + 1) - shape.spared)
                     continue
                 left = lefts[steps, depth, level] = split((steps, depth, level))
-                rows.setdefault(depth + 1, Counter())[steps - left] += count
+                forward_steps += count * shape.taken * (level + 1)
+                rows.setdefault(depth + 1, Counter())[steps - left - shape.taken] += count
                 following.setdefault(depth, Counter())[left] += count
         rows, level = following, level + 1
     return Tree(shape, lefts, forward_steps)
