@@ -149,10 +149,10 @@ def test_a_record_in_the_live_state_is_found_there() -> None:
 def test_keep_all_takes_its_records_and_the_live_rows(name: str, steps: int) -> None:
     layout = LAYOUTS[name]
     nbytes = layout.live_nbytes + (steps - 1) * layout.record_nbytes
-    assert replay_rows(KeepAll(steps), layout, nbytes) == nbytes
+    assert replay_rows(KeepAll(steps), layout, nbytes).peak_nbytes == nbytes
     # Where memory is tight, the rows below the first record make room once they have been read.
     unread = layout.record_rows[0] * layout.row_nbytes if steps > layout.record_rows[0] else 0
-    assert replay_rows(KeepAll(steps), layout, nbytes - unread) == nbytes - unread
+    assert replay_rows(KeepAll(steps), layout, nbytes - unread).peak_nbytes == nbytes - unread
     with pytest.raises(BudgetTooSmall):
         replay_rows(KeepAll(steps), layout, nbytes - unread - 1)
 
@@ -162,7 +162,7 @@ def test_record_only_rows_take_the_rest_of_the_same_bytes() -> None:
     assert (layout.row_nbytes, layout.record_row_nbytes) == (64, 256)
     actions: list[Action] = [Save(0), Advance(0, 5), Save(5), Record(5, 8)]
     # Two restarts and the live state below, three records from the far end.
-    assert replay_rows(actions, layout, 10**6) == 3 * 64 + 3 * 256
+    assert replay_rows(actions, layout, 10**6).peak_nbytes == 3 * 64 + 3 * 256
 
 
 @pytest.mark.parametrize(
@@ -174,4 +174,4 @@ def test_record_only_rows_take_the_rest_of_the_same_bytes() -> None:
     ],
 )
 def test_other_tiers_take_no_rows(actions: list[Action], rows: int) -> None:
-    assert replay_rows(actions, WAVE, 10**6) == rows
+    assert replay_rows(actions, WAVE, 10**6).peak_nbytes == rows

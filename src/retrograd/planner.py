@@ -1,64 +1,96 @@
-"""From bytes to a schedule: chooses the one with the fewest forward steps, and says why."""
+"""From bytes to a schedule: chooses the fastest one that fits, and says why."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from retrograd.actions import MEMORY, Action
+from retrograd.actions import Action
 from retrograd.arguments import flag, whole
-from retrograd.candidates import (
-    NAMES,
-    Alternative,
-    Demand,
-    calls_and_peak,
-    candidates,
-    compared,
-    replay,
-    smallest_nbytes,
-)
+from retrograd.cost import Costs
+from retrograd.demand import Budget, Demand
 from retrograd.errors import BudgetTooSmall, InvalidArgument
-from retrograd.layout import Layout
-from retrograd.sizes import Size, format_nbytes, parse_budget, parse_nbytes
+from retrograd.families import FAMILIES, NAMES, Family, Schedule, room_of
+from retrograd.layout import Layout, StateRows
+from retrograd.prediction import Prediction, predict
+from retrograd.sizes import Size, format_nbytes, parse_budget, parse_disk, parse_nbytes
 from retrograd.suggest import nearest
-from retrograd.verify import replay_rows
 
 Choice: TypeAlias = str | Iterable[Action]
 """A schedule's name, or the schedule itself: any iterable of actions that can be iterated twice."""
 
 
 @dataclass(frozen=True, slots=True)
+class Alternative:
+    """A schedule that was considered: what it would take, or why it is impossible.
+
+    Attributes
+    ----------
+    forward_steps : forward steps executed, or None if it is impossible.
+    prediction : all that it would take, where that was worked out.
+    """
+
+    name: str
+    forward_steps: int | None
+    prediction: Prediction | None
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """A schedule with its predicted steps and bytes.
+    """A schedule with its predicted steps, bytes and seconds.
 
     Attributes
     ----------
     name : the name of what was chosen, as in `NAMES`, or of the class of a given schedule.
     schedule : its actions.
     demand : what it was chosen for.
-    memory_nbytes : the budget.
+    budget : the bytes that are allowed.
+    costs : what steps and transfers cost, if that is known.
     keep_all_nbytes : what keeping everything takes, the measure of budgets like ``"1/16"``.
-    forward_steps : forward steps executed, first sweep included.
-    reverse_calls : how many ``Reverse`` actions there are.
-    peak_nbytes : the most bytes in use at once, live rows included; never above the budget.
+    prediction : what the schedule takes.
     alternatives : every schedule considered.
     """
 
     name: str
     schedule: Iterable[Action]
     demand: Demand
-    memory_nbytes: int
+    budget: Budget
+    costs: Costs | None
     keep_all_nbytes: int
-    forward_steps: int
-    reverse_calls: int
-    peak_nbytes: int
+    prediction: Prediction
     alternatives: tuple[Alternative, ...]
 
     @property
     def steps(self) -> int:
         """How many steps the forward makes."""
         return self.demand.steps
+
+    @property
+    def memory_nbytes(self) -> int:
+        """The budget in memory."""
+        return self.budget.memory_nbytes
+
+    @property
+    def forward_steps(self) -> int:
+        """Forward steps executed, first sweep included."""
+        return self.prediction.forward_steps
+
+    @property
+    def reverse_calls(self) -> int:
+        """How many ``Reverse`` actions there are."""
+        return self.prediction.reverse_calls
+
+    @property
+    def peak_nbytes(self) -> int:
+        """The most bytes in use at once, live rows included; never above the budget."""
+        return self.prediction.memory_nbytes
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the gradient takes, if costs are known."""
+        return self.prediction.seconds
 
     @property
     def arena_nbytes(self) -> int:
@@ -72,26 +104,57 @@ class Plan:
 
     def explain(self) -> str:
         """What was chosen, what it costs, what else there was and why it lost, as text."""
-        lines = [
+        return "\n".join([*self._headlines(), "", *self._table()])
+
+    def _headlines(self) -> Iterator[str]:
+        demand, found = self.demand, self.prediction
+        seconds = "" if found.seconds is None else f", {found.seconds:.3g} s"
+        yield (
             f"{self.name}: {self.forward_steps} forward steps for {self.steps} "
-            f"({self.recompute_factor:.3f} times), {self.reverse_calls} reverse calls",
+            f"({self.recompute_factor:.3f} times), {self.reverse_calls} reverse calls{seconds}"
+        )
+        yield (
             f"memory: {format_nbytes(self.peak_nbytes)} of a budget of "
             f"{format_nbytes(self.memory_nbytes)}; keeping everything takes "
-            f"{format_nbytes(self.keep_all_nbytes)}",
-            f"restart {format_nbytes(self.demand.restart_nbytes)}, "
-            f"record {format_nbytes(self.demand.record_nbytes)}, "
-            f"live rows {format_nbytes(self.demand.live_nbytes)}",
-        ]
-        if self.demand.fixed_nbytes:
-            lines.append(
-                f"the problem's own fields take {format_nbytes(self.demand.fixed_nbytes)} besides"
+            f"{format_nbytes(self.keep_all_nbytes)}"
+        )
+        if self.budget.disk_nbytes:
+            yield (
+                f"disk: {format_nbytes(found.disk_nbytes)} of a budget of "
+                f"{format_nbytes(self.budget.disk_nbytes)}, "
+                f"{format_nbytes(found.traffic_nbytes)} written and read"
             )
-        lines.append("")
-        lines.append(f"{'schedule':<10} {'forward steps':>13}  verdict")
+        yield (
+            f"restart {format_nbytes(demand.restart_nbytes)}, "
+            f"record {format_nbytes(demand.record_nbytes)}, "
+            f"live rows {format_nbytes(demand.live_nbytes)}"
+        )
+        if demand.fixed_nbytes:
+            yield f"the problem's own fields take {format_nbytes(demand.fixed_nbytes)} besides"
+
+    def _table(self) -> Iterator[str]:
+        width = max(len("schedule"), *(len(other.name) for other in self.alternatives))
+        columns = ("forward steps", "seconds", "memory", "disk", "traffic")
+        shown = columns if self.costs is not None else columns[:1]
+        head = "".join(f"  {column:>{max(8, len(column))}}" for column in shown)
+        yield f"{'schedule':<{width}}{head}  verdict"
         for other in self.alternatives:
-            steps = "-" if other.forward_steps is None else str(other.forward_steps)
-            lines.append(f"{other.name:<10} {steps:>13}  {other.verdict}")
-        return "\n".join(lines)
+            cells = _cells(other)[: len(shown)]
+            line = "".join(
+                f"  {cell:>{max(8, len(column))}}"
+                for cell, column in zip(cells, shown, strict=True)
+            )
+            yield f"{other.name:<{width}}{line}  {other.verdict}"
+
+
+def _cells(other: Alternative) -> list[str]:
+    steps = "-" if other.forward_steps is None else str(other.forward_steps)
+    found = other.prediction
+    if found is None:
+        return [steps, "-", "-", "-", "-"]
+    seconds = "-" if found.seconds is None else f"{found.seconds:.3g}"
+    sizes = found.memory_nbytes, found.disk_nbytes, found.traffic_nbytes
+    return [steps, seconds, *map(format_nbytes, sizes)]
 
 
 def plan(
@@ -100,12 +163,15 @@ def plan(
     record_nbytes: Size,
     memory: Size,
     *,
+    disk: Size = 0,
+    costs: Costs | None = None,
     live_nbytes: Size = 0,
     record_in_state: bool = False,
     free_start: bool = False,
+    state_rows: StateRows | None = None,
     schedule: Choice = "auto",
 ) -> Plan:
-    """Choose the schedule with the fewest forward steps that fits in a memory budget.
+    """Choose the fastest schedule that fits in a budget of memory and disk.
 
     Parameters
     ----------
@@ -114,12 +180,18 @@ def plan(
         a step) and of one record (what the adjoint of one step needs).
     memory : the budget: bytes, ``"2 GiB"``, ``"24GB"``, a fraction of keep-all (``steps``
         records) such as ``"1/16"``, or ``"auto"``.
-    live_nbytes : bytes of the budget that the live state and a step's output take.
+    disk : the budget on disk, as `memory`; ``"auto"`` is what is free in the system's temporary
+        directory, less a margin. A disk can only be judged if `costs` are given.
+    costs : seconds of steps, bytes per second of transfers. Without them the schedule with the
+        fewest forward steps is the fastest.
+    live_nbytes : bytes of the memory budget that the live state and a step's output take.
     record_in_state : the record of a step is part of the state at its start, so that no forward
         step is run only to record. The forward steps then include the very last step, whose
         output is wanted although no record is.
     free_start : returning to the initial state costs nothing, as when it is zero.
-    schedule : ``"auto"``, ``"keep-all"``, ``"mixed"``, ``"revolve"``, or a schedule.
+    state_rows : the state consists of rows of which each is a record, as in second-order time
+        stepping; this includes `record_in_state`.
+    schedule : ``"auto"``, one of the names in `retrograd.families.NAMES`, or a schedule.
 
     Raises
     ------
@@ -137,11 +209,19 @@ def plan(
         _positive(restart_nbytes, "restart_nbytes"),
         _positive(record_nbytes, "record_nbytes"),
         parse_nbytes(live_nbytes, "live_nbytes"),
-        flag("record_in_state", record_in_state),
+        flag("record_in_state", record_in_state) or state_rows is not None,
         flag("free_start", free_start),
+        state_rows,
     )
+    if state_rows and demand.restart_nbytes != state_rows.depth * demand.record_nbytes:
+        raise InvalidArgument(
+            f"a restart of {demand.restart_nbytes} bytes is not {state_rows.depth} records of "
+            f"{demand.record_nbytes}: leave state_rows out, or give the bytes of "
+            f"{state_rows.depth} rows as restart_nbytes"
+        )
     keep_all = demand.steps * demand.record_nbytes
-    return _choose(demand, schedule, parse_budget(memory, keep_all), keep_all)
+    budget = Budget(parse_budget(memory, keep_all), parse_disk(disk, keep_all))
+    return _choose(demand, schedule, budget, costs, keep_all)
 
 
 def plan_layout(
@@ -149,6 +229,8 @@ def plan_layout(
     steps: int,
     memory: Size,
     *,
+    disk: Size = 0,
+    costs: Costs | None = None,
     free_start: bool,
     schedule: Choice = "auto",
     keep_all_nbytes: int,
@@ -178,13 +260,13 @@ def plan_layout(
         layout.live_nbytes + scratch_nbytes,
         layout.record_in_state,
         flag("free_start", free_start),
+        layout.state_rows,
         scratch_nbytes,
         fixed_nbytes,
+        layout,
     )
-    budget = parse_budget(memory, keep_all_nbytes)
-    chosen = _choose(demand, schedule, budget, keep_all_nbytes)
-    peak = replay_rows(chosen.schedule, layout, budget - scratch_nbytes)
-    return replace(chosen, peak_nbytes=peak + scratch_nbytes)
+    budget = Budget(parse_budget(memory, keep_all_nbytes), parse_disk(disk, keep_all_nbytes))
+    return _choose(demand, schedule, budget, costs, keep_all_nbytes)
 
 
 def _positive(size: Size, what: str) -> int:
@@ -194,59 +276,147 @@ def _positive(size: Size, what: str) -> int:
     return nbytes
 
 
-def _choose(demand: Demand, choice: Choice, memory_nbytes: int, keep_all_nbytes: int) -> Plan:
-    if not isinstance(choice, str):
-        return _given(demand, choice, memory_nbytes, keep_all_nbytes)
-    if choice not in NAMES:
-        raise InvalidArgument(
-            f"there is no schedule {choice!r}{nearest(choice, NAMES)}: "
-            f"write one of {', '.join(NAMES)}"
-        )
-    smallest = smallest_nbytes(demand, choice)
-    if memory_nbytes < smallest:
-        kind = "" if choice == "auto" else f"{choice} "
-        raise BudgetTooSmall(
-            f"{memory_nbytes} bytes of memory hold no {kind}schedule of {demand.steps} steps "
-            f"with restarts of {demand.restart_nbytes}, records of {demand.record_nbytes} and "
-            f"live rows of {demand.live_nbytes} bytes: give at least {smallest}",
-            smallest,
-        )
-    possible = candidates(demand, memory_nbytes)
-    fewest = min(possible, key=lambda name: possible[name].forward_steps)
-    best = fewest if choice == "auto" else choice
-    calls, peak = calls_and_peak(possible[best], demand)
-    return Plan(
-        best,
-        possible[best],
-        demand,
-        memory_nbytes,
-        keep_all_nbytes,
-        possible[best].forward_steps,
-        calls,
-        peak + demand.live_nbytes,
-        tuple(compared(demand, possible, best)),
-    )
-
-
-def _given(
-    demand: Demand, schedule: Iterable[Action], memory_nbytes: int, keep_all_nbytes: int
+def _choose(
+    demand: Demand, choice: Choice, budget: Budget, costs: Costs | None, keep_all_nbytes: int
 ) -> Plan:
-    """A plan for a schedule that the user brought: replayed, so that it is known to be legal."""
+    if budget.disk_nbytes and costs is None:
+        raise InvalidArgument(
+            f"whether {format_nbytes(budget.disk_nbytes)} of disk help depends on what steps and "
+            "transfers cost: give costs=retrograd.Costs(forward_step=seconds, "
+            "write_rate=bytes_per_second, read_rate=bytes_per_second), or measure them with "
+            "retrograd.calibrate(problem)"
+        )
+    if not isinstance(choice, str):
+        schedule = _replayable(choice)
+        found = predict(schedule, demand, budget, costs)
+        name = type(schedule).__name__
+        only = Alternative(name, found.forward_steps, found, "given")
+        return Plan(name, schedule, demand, budget, costs, keep_all_nbytes, found, (only,))
+    families = _families(choice, demand, budget)
+    return _Contest(demand, budget, costs, families).plan(choice, keep_all_nbytes)
+
+
+def _replayable(schedule: Iterable[Action]) -> Iterable[Action]:
     if not isinstance(schedule, Iterable) or isinstance(schedule, Iterator):
         raise InvalidArgument(
             f"schedule={schedule!r} cannot be iterated over twice: give one of "
             f"{', '.join(NAMES)}, or a list of actions"
         )
-    counts = replay(schedule, demand, memory_nbytes)
-    name = type(schedule).__name__
-    return Plan(
-        name,
-        schedule,
-        demand,
-        memory_nbytes,
-        keep_all_nbytes,
-        counts.forward_steps,
-        counts.reverse_calls,
-        counts.peak_nbytes.get(MEMORY, 0) + demand.live_nbytes,
-        (Alternative(name, counts.forward_steps, "given"),),
-    )
+    return schedule
+
+
+def _families(choice: str, demand: Demand, budget: Budget) -> list[Family]:
+    """The kinds of schedules to compare."""
+    if choice not in NAMES:
+        raise InvalidArgument(
+            f"there is no schedule {choice!r}{nearest(choice, NAMES)}: "
+            f"write one of {', '.join(NAMES)}"
+        )
+    by_name = {family.name: family for family in FAMILIES}
+    if choice != "auto":
+        refusal = by_name[choice].refusal(demand)
+        if refusal is None and by_name[choice].needs_disk and not budget.disk_nbytes:
+            refusal = "there is no disk to use: give disk=, a budget in bytes"
+        if refusal is not None:
+            raise InvalidArgument(f"the schedule {choice!r} is of no use here: {refusal}")
+    return [
+        family
+        for family in FAMILIES
+        if family.name == choice
+        or (
+            family.refusal(demand) is None
+            and (budget.disk_nbytes or not family.needs_disk)
+            and demand.steps <= family.longest
+        )
+    ]
+
+
+class _Contest:
+    """Compares kinds of schedules for one demand."""
+
+    def __init__(
+        self, demand: Demand, budget: Budget, costs: Costs | None, families: list[Family]
+    ) -> None:
+        self._demand, self._budget, self._costs = demand, budget, costs
+        self._families = families
+        self._room = room_of(demand, budget, costs)
+        self._smallest = {
+            family.name: demand.live_nbytes + family.smallest(demand, self._room.disk_slots)
+            for family in families
+        }
+
+    def plan(self, choice: str, keep_all_nbytes: int) -> Plan:
+        self._refuse_small(choice)
+        schedules: dict[str, Schedule] = {}
+        found: dict[str, Prediction] = {}
+        verdicts: dict[str, str] = {}
+        for family in self._families:
+            name = family.name
+            if self._budget.memory_nbytes < self._smallest[name]:
+                verdicts[name] = f"impossible: needs {format_nbytes(self._smallest[name])}"
+                continue
+            schedules[name] = family.make(self._demand, self._room)
+            if self._costs is not None:
+                found[name] = self._predict(schedules[name])
+        best = choice if choice != "auto" else self._best(schedules, found)
+        if best not in found:
+            found[best] = self._predict(schedules[best])
+        alternatives = tuple(
+            Alternative(
+                name,
+                schedules[name].forward_steps if name in schedules else None,
+                found.get(name),
+                verdicts.get(name) or self._verdict(name, best, schedules, found),
+            )
+            for name in self._smallest
+        )
+        chosen = schedules[best]
+        return Plan(
+            best,
+            chosen,
+            self._demand,
+            self._budget,
+            self._costs,
+            keep_all_nbytes,
+            found[best],
+            alternatives,
+        )
+
+    def _predict(self, schedule: Schedule) -> Prediction:
+        return predict(schedule, self._demand, self._budget, self._costs)
+
+    def _refuse_small(self, choice: str) -> None:
+        smallest = min(self._smallest.values()) if choice == "auto" else self._smallest[choice]
+        if self._budget.memory_nbytes >= smallest:
+            return
+        kind = "" if choice == "auto" else f"{choice} "
+        demand = self._demand
+        raise BudgetTooSmall(
+            f"{self._budget.memory_nbytes} bytes of memory hold no {kind}schedule of "
+            f"{demand.steps} steps with restarts of {demand.restart_nbytes}, records of "
+            f"{demand.record_nbytes} and live rows of {demand.live_nbytes} bytes: give at least "
+            f"{smallest}",
+            smallest,
+        )
+
+    def _best(self, schedules: dict[str, Schedule], found: dict[str, Prediction]) -> str:
+        if self._costs is None:
+            return min(schedules, key=lambda name: schedules[name].forward_steps)
+        return min(found, key=lambda name: found[name].seconds or 0.0)
+
+    def _verdict(
+        self, name: str, best: str, schedules: dict[str, Schedule], found: dict[str, Prediction]
+    ) -> str:
+        """Why a schedule was chosen, or was not."""
+        if name == best:
+            return "chosen"
+        steps = schedules[name].forward_steps - schedules[best].forward_steps
+        more_steps = f"{abs(steps)} {'more' if steps > 0 else 'fewer'} forward steps"
+        ours, theirs = (found[n].seconds if n in found else None for n in (best, name))
+        if ours is None or theirs is None:
+            return more_steps if steps else "the same"
+        seconds = theirs - ours
+        if not seconds:
+            return "the same"
+        how = f"{abs(seconds):.3g} s {'more' if seconds > 0 else 'less'}"
+        return f"{how}: {more_steps}" if steps else how

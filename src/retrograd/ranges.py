@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 
 
 class Ranges:
@@ -30,6 +31,10 @@ class Ranges:
         """The least integer from which all up to ``item`` were added together and are held."""
         at = bisect_right(self._starts, item) - 1
         return self._starts[at] if at >= 0 and item < self._stops[at] else None
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """The ranges, in order."""
+        return zip(self._starts, self._stops, strict=True)
 
     def count(self, start: int, stop: int) -> int:
         """How many of ``start`` … ``stop - 1`` are held."""

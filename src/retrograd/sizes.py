@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
+import shutil
+import tempfile
 from fractions import Fraction
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -25,7 +27,7 @@ _FRACTION: Final = re.compile(r"\s*(\d{1,99})\s*/\s*(\d{1,99})\s*")
 _HOW: Final = 'write a whole number of bytes, or a size such as "2 GiB", "24GB" or "512 MB"'
 
 AUTO_MARGIN: Final = 0.2
-"""The share of the free memory that ``"auto"`` leaves alone."""
+"""The share of what is free that ``"auto"`` leaves alone."""
 
 
 def parse_nbytes(size: Size, what: str = "size") -> int:
@@ -50,7 +52,7 @@ def parse_nbytes(size: Size, what: str = "size") -> int:
         raise InvalidArgument(f"{what} {size!r} is not a size: {_HOW}") from None
 
 
-def parse_budget(memory: Size, keep_all_nbytes: int) -> int:
+def parse_budget(memory: Size, keep_all_nbytes: int, what: str = "memory") -> int:
     """Bytes of a memory budget: a size, a fraction of keep-all, or ``"auto"``.
 
     >>> parse_budget("1/16", 1600)
@@ -62,14 +64,21 @@ def parse_budget(memory: Size, keep_all_nbytes: int) -> int:
         match = _FRACTION.fullmatch(memory)
         if match:
             if int(match[2]) == 0 or int(match[1]) == 0:
-                raise InvalidArgument(f'memory {memory!r}: write a fraction such as "1/16"')
+                raise InvalidArgument(f'{what} {memory!r}: write a fraction such as "1/16"')
             return keep_all_nbytes * int(match[1]) // int(match[2])
         if _SIZE.fullmatch(memory) is None:
             raise InvalidArgument(
-                f"memory {memory!r} is not a budget: {_HOW}, "
+                f"{what} {memory!r} is not a budget: {_HOW}, "
                 'a fraction of keep-all such as "1/16", or "auto"'
             )
-    return parse_nbytes(memory, "memory")
+    return parse_nbytes(memory, what)
+
+
+def parse_disk(disk: Size, keep_all_nbytes: int) -> int:
+    """Bytes of a disk budget: a size, a fraction of keep-all, or ``"auto"``."""
+    if isinstance(disk, str) and disk.strip().lower() == "auto":
+        return int(shutil.disk_usage(tempfile.gettempdir()).free * (1 - AUTO_MARGIN))
+    return parse_budget(disk, keep_all_nbytes, "disk")
 
 
 def format_nbytes(nbytes: int) -> str:

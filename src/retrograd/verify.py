@@ -7,8 +7,9 @@ cost. It runs nothing and needs no problem.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from numbers import Integral
 from typing import Protocol
 
@@ -28,7 +29,7 @@ from retrograd.actions import (
 )
 from retrograd.errors import IllegalAction, InvalidArgument
 from retrograd.layout import Layout, StateRows
-from retrograd.placement import Placement
+from retrograd.placement import Move, Placement
 from retrograd.ranges import Ranges
 
 
@@ -39,6 +40,7 @@ class Counts:
     Attributes
     ----------
     actions : how many actions there are.
+    forward_calls : how many of them run the forward.
     forward_steps : forward steps executed, first sweep included.
     recorded_steps : those of them that keep a record.
     reversed_steps, reverse_calls : steps reversed, in how many ``Reverse`` actions.
@@ -49,6 +51,7 @@ class Counts:
     """
 
     actions: int
+    forward_calls: int
     forward_steps: int
     recorded_steps: int
     reversed_steps: int
@@ -63,8 +66,8 @@ def verify(
     actions: Iterable[Action],
     *,
     steps: int,
-    restart_nbytes: int = 1,
-    record_nbytes: int = 1,
+    restart_nbytes: int | Sequence[int] = 1,
+    record_nbytes: int | Sequence[int] = 1,
     budgets: Mapping[Tier, int] | None = None,
     record_in_state: bool = False,
     free_start: bool = False,
@@ -81,7 +84,8 @@ def verify(
     ----------
     actions : any iterable of actions.
     steps : how many steps the forward makes.
-    restart_nbytes, record_nbytes : bytes of one restart and of one record.
+    restart_nbytes, record_nbytes : bytes of one restart and of one record; or, where they differ,
+        those of the restart at each step and of the record of each step.
     budgets : the most bytes allowed in a tier; tiers that are not named are unlimited.
     free_start : whether ``Restore(0, INITIAL)`` is possible.
     state_rows : the state consists of rows of ``record_nbytes`` which are records. Then a restart
@@ -98,7 +102,10 @@ def verify(
         raise InvalidArgument(f"a schedule of {steps!r} steps: give a whole number of at least 1")
     memory: _Memory
     if state_rows is None:
-        memory = _Units(restart_nbytes, record_nbytes, record_in_state)
+        restarts, records = (_sizes(size, steps) for size in (restart_nbytes, record_nbytes))
+        memory = _Units(restarts, records, record_in_state)
+    elif isinstance(record_nbytes, Sequence):
+        raise InvalidArgument("rows of a state are of one size: give record_nbytes as one number")
     else:
         memory = _Rows(state_rows, record_nbytes)
     machine = _Machine(steps, memory, dict(budgets or {}), free_start)
@@ -110,8 +117,31 @@ def verify(
     return machine.finish()
 
 
-def replay_rows(actions: Iterable[Action], layout: Layout, capacity_nbytes: int) -> int:
-    """The bytes of an arena that a legal schedule touches, exactly.
+def _sizes(nbytes: int | Sequence[int], steps: int) -> int | tuple[int, ...]:
+    """One size for all steps, or the sum of the sizes before each step."""
+    if not isinstance(nbytes, Sequence):
+        return nbytes
+    if len(nbytes) != steps:
+        raise InvalidArgument(f"{len(nbytes)} sizes for {steps} steps: give one for each step")
+    return tuple(accumulate(nbytes, initial=0))
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """What a schedule does to an arena, exactly.
+
+    Attributes
+    ----------
+    peak_nbytes : bytes of the arena that it touches.
+    moved_nbytes : bytes of live rows that it copies from one place of the arena to another.
+    """
+
+    peak_nbytes: int
+    moved_nbytes: int
+
+
+def replay_rows(actions: Iterable[Action], layout: Layout, capacity_nbytes: int) -> RowCounts:
+    """Replay a legal schedule on the memory map of an arena.
 
     Raises
     ------
@@ -119,32 +149,35 @@ def replay_rows(actions: Iterable[Action], layout: Layout, capacity_nbytes: int)
         if the rows do not fit in ``capacity_nbytes``.
     """
     placement = Placement(layout, capacity_nbytes)
+    moved = 0
     for action in actions:
-        match action:
-            case Advance(start, stop):
-                _exhaust(placement.advance(start, stop))
-            case Record(start, stop, tier) if tier == MEMORY:
-                _exhaust(placement.record(start, stop))
-            case Save(step, tier) if tier == MEMORY:
-                _exhaust(placement.save(step))
-            case Restore(step, tier, last) if tier == MEMORY:
-                _exhaust(placement.restore(step, last=last))
-            case Restore(step):
-                placement.enter(step)
-            case Drop(step, tier) if tier == MEMORY:
-                placement.drop(step)
-            case Forget(start, stop, tier) if tier == MEMORY:
-                placement.forget(start, stop)
-            case Reverse(stop, start, keep):
-                _exhaust(placement.reverse(stop, start, keep=keep))
-            case _:
-                pass
-    return placement.peak_nbytes
+        rows = _moved_rows(placement, action)
+        moved += sum(item.count for item in rows if isinstance(item, Move))
+    return RowCounts(placement.peak_nbytes, moved * layout.row_nbytes)
 
 
-def _exhaust(moves: Iterator[object]) -> None:
-    for _ in moves:
-        pass
+def _moved_rows(placement: Placement, action: Action) -> Iterable[object]:
+    """Perform an action on a memory map, and return what it is made of."""
+    match action:
+        case Advance(start, stop):
+            return placement.advance(start, stop)
+        case Record(start, stop, tier) if tier == MEMORY:
+            return placement.record(start, stop)
+        case Save(step, tier) if tier == MEMORY:
+            return placement.save(step)
+        case Restore(step, tier, last) if tier == MEMORY:
+            return placement.restore(step, last=last)
+        case Restore(step):
+            placement.enter(step)
+        case Drop(step, tier) if tier == MEMORY:
+            placement.drop(step)
+        case Forget(start, stop, tier) if tier == MEMORY:
+            placement.forget(start, stop)
+        case Reverse(stop, start, keep):
+            return placement.reverse(stop, start, keep=keep)
+        case _:
+            pass
+    return ()
 
 
 class _Memory(Protocol):
@@ -158,8 +191,9 @@ class _Memory(Protocol):
 class _Units(_Memory):
     """Restarts and records are separate things."""
 
-    restart_nbytes: int
-    record_nbytes: int
+    restarts: int | tuple[int, ...]
+    """Bytes of one, or where they differ the sums of those of all steps before each."""
+    kept_records: int | tuple[int, ...]
     record_in_state: bool
 
     def records(self, live: int) -> range:
@@ -167,10 +201,19 @@ class _Units(_Memory):
 
     def held_nbytes(self, tier: Tier, machine: _Machine) -> int:
         records, restarts = machine.records[tier], machine.restarts[tier]
-        charged = len(records)
-        if tier == MEMORY and machine.live - 1 in records:
-            charged -= 1
-        return len(restarts) * self.restart_nbytes + charged * self.record_nbytes
+        newest = machine.live - 1
+        if isinstance(self.restarts, int):
+            nbytes = len(restarts) * self.restarts
+        else:
+            nbytes = sum(self.restarts[step + 1] - self.restarts[step] for step in restarts)
+        if isinstance(self.kept_records, int):
+            charged = len(records) - (tier == MEMORY and newest in records)
+            return nbytes + charged * self.kept_records
+        sums = self.kept_records
+        nbytes += sum(sums[stop] - sums[start] for start, stop in records.pairs())
+        if tier == MEMORY and newest in records:
+            nbytes -= sums[newest + 1] - sums[newest]
+        return nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +228,9 @@ class _Rows(_Memory):
 
     def held_nbytes(self, tier: Tier, machine: _Machine) -> int:
         records, states = machine.records[tier], set(machine.restarts[tier])
+        most = (len(records) + (len(states) + 2) * self.state.depth) * self.row_nbytes
+        if most <= machine.peak_nbytes[tier]:
+            return most  # no new peak, however the rows overlap
         if tier == MEMORY:
             states.add(machine.live)
             if isinstance(machine.action, Advance | Record):
@@ -207,6 +253,7 @@ class _Machine:
     sweep: int = 0
     restarts: dict[Tier, set[int]] = field(default_factory=lambda: defaultdict(set))
     records: dict[Tier, Ranges] = field(default_factory=lambda: defaultdict(Ranges))
+    forward_calls: int = 0
     forward_steps: int = 0
     recorded_steps: int = 0
     reversed_steps: int = 0
@@ -253,6 +300,7 @@ class _Machine:
         self.require(stop <= self.adjoint, f"passes the adjoint, which is at {self.adjoint}")
         self.live = stop
         self.furthest = max(self.furthest, stop)
+        self.forward_calls += 1
         self.forward_steps += stop - start
 
     def record(self, start: int, stop: int, tier: Tier) -> None:
@@ -344,6 +392,7 @@ class _Machine:
             self.require(not records, f"leaves {len(records)} records in {tier}")
         return Counts(
             actions=self.index,
+            forward_calls=self.forward_calls,
             forward_steps=self.forward_steps,
             recorded_steps=self.recorded_steps,
             reversed_steps=self.reversed_steps,

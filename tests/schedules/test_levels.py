@@ -63,7 +63,7 @@ def test_every_length_and_memory_is_legal_and_fits(depth, record_row, free) -> N
                 state_rows=state,
             )
             assert counts.forward_steps == schedule.forward_steps
-            touched = replay_rows(schedule, rows_of, rows * rows_of.row_nbytes)
+            touched = replay_rows(schedule, rows_of, rows * rows_of.row_nbytes).peak_nbytes
             assert counts.peak_nbytes["memory"] * rows_of.row_nbytes <= touched
 
 

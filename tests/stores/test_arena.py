@@ -104,7 +104,10 @@ def test_schedules_that_nobody_would_write(name: str, random: Random, steps: int
     actions = random_schedule(
         random, steps, record_in_state=layout.record_in_state, free_start=True
     )
-    for nbytes in {replay_rows(actions, layout, 10**9), smallest_arena(actions, layout)}:
+    for nbytes in {
+        replay_rows(actions, layout, 10**9).peak_nbytes,
+        smallest_arena(actions, layout),
+    }:
         problem = CountingProblem(layout, steps)
         arena = run(problem, actions, nbytes)
         assert problem.gradient() == expected_gradient(layout, steps)
@@ -117,14 +120,14 @@ def smallest_arena(actions: list[Action], layout: Layout) -> int:
     nbytes = layout.depth * layout.row_nbytes
     while True:
         try:
-            return replay_rows(actions, layout, nbytes)
+            return replay_rows(actions, layout, nbytes).peak_nbytes
         except BudgetTooSmall as error:
             nbytes = max(nbytes + step, error.smallest_nbytes)
 
 
 def test_memory_is_used_again_without_being_touched_anew() -> None:
     layout = LAYOUTS["depth 2, reads (1,2)"]
-    arena = GuardedArena(layout, replay_rows(KeepAll(8), layout, 10**6))
+    arena = GuardedArena(layout, replay_rows(KeepAll(8), layout, 10**6).peak_nbytes)
     addresses = [arena.address(field) for field in range(len(layout.state))]
     gradients = []
     for _ in range(3):
@@ -197,7 +200,7 @@ def test_live_rows_that_overlap_their_target_are_moved_whole() -> None:
 def test_reversing_reads_saved_rows_where_they_lie() -> None:
     layout = LAYOUTS["packed"]
     problem = CountingProblem(layout, 4)
-    arena = GuardedArena(layout, replay_rows(KeepAll(4), layout, 10**6))
+    arena = GuardedArena(layout, replay_rows(KeepAll(4), layout, 10**6).peak_nbytes)
     loop = Executor(problem, arena)
     loop.begin()
     loop.run(action for action in KeepAll(4) if not isinstance(action, Reverse))

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from retrograd.candidates import NAMES
+from retrograd.families import NAMES
 from retrograd.cli.resident import resident_nbytes
 from retrograd.errors import InvalidArgument, MissingExtra
 

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from retrograd.candidates import NAMES
+from retrograd.families import NAMES
 from retrograd.errors import InvalidArgument
 from retrograd.planner import Plan, plan
 from retrograd.schedule_file import Header, write_schedule

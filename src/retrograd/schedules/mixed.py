@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from retrograd.actions import INITIAL, MEMORY, Action, Advance, Record, Restore, Reverse, Save
+from retrograd.actions import Action
 from retrograd.arguments import flag, whole
 from retrograd.errors import BudgetTooSmall
 from retrograd.schedules.mixed_best import best_tree
 from retrograd.schedules.mixed_tree import Tree, make_shape
+from retrograd.schedules.mixed_walk import walk
 from retrograd.schedules.revolve import Revolve
 
 
@@ -106,36 +107,14 @@ class Mixed:
         return self._tree().forward_steps + self.record_in_state
 
     def __iter__(self) -> Iterator[Action]:
-        return iter(self._as_revolve() or self._walk())
-
-    def _walk(self) -> Iterator[Action]:
-        tree = self._tree()
-        windows, lefts = tree.shape.windows, tree.lefts
-        pending: list[tuple[int, int, int, int]] = []
-        start, steps, depth, level, saved = 0, self.steps, 0, 0, self.free_start
-        while True:
-            while steps > windows[depth]:
-                if not saved:
-                    yield Save(start)
-                left = lefts[steps, depth, level]
-                yield Advance(start, start + left)
-                pending.append((start, left, depth, level + 1))
-                start, steps, depth, saved = start + left, steps - left, depth + 1, False
-            yield from self._turn(start, start + steps)
-            if not pending:
-                return
-            start, steps, depth, level = pending.pop()
-            saved = True
-            if start == 0 and self.free_start:
-                yield Restore(0, INITIAL)
-            else:
-                yield Restore(start, MEMORY, last=steps <= windows[depth])
-
-    def _turn(self, start: int, stop: int) -> Iterator[Action]:
-        recorded = stop - (self.record_in_state and stop < self.steps)
-        if recorded > start:
-            yield Record(start, recorded)
-        yield Reverse(stop, start)
+        if revolve := self._as_revolve():
+            return iter(revolve)
+        return walk(
+            self._tree(),
+            end=self.steps,
+            record_in_state=self.record_in_state,
+            initial=self.free_start,
+        )
 
     def _as_revolve(self) -> Revolve | None:
         """`Revolve` where records are no use.

@@ -1,0 +1,91 @@
+"""What steps and transfers cost, and the seconds that a schedule will take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from retrograd.actions import DISK, INITIAL, MEMORY
+from retrograd.errors import InvalidArgument
+from retrograd.verify import Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Seconds of steps and calls, and bytes per second of transfers.
+
+    `retrograd.calibrate` measures all of them on a problem.
+
+    Attributes
+    ----------
+    forward_step, reverse_step : seconds of a step within a long call.
+    forward_call, reverse_call : seconds that a call takes besides its steps.
+    copy_rate : bytes per second at which live rows are moved within memory.
+    write_rate, read_rate : bytes per second to and from disk.
+
+    Raises
+    ------
+    InvalidArgument
+        for seconds that are negative or rates that are not positive, and for what is no number.
+    """
+
+    forward_step: float
+    reverse_step: float = 0.0
+    forward_call: float = 0.0
+    reverse_call: float = 0.0
+    copy_rate: float = math.inf
+    write_rate: float = math.inf
+    read_rate: float = math.inf
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            is_rate = field.name.endswith("_rate")
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise InvalidArgument(f"{field.name}={value!r} is not a number: {_HOW[is_rate]}")
+            if is_rate and not value > 0:
+                raise InvalidArgument(f"{field.name} is {value!r}: {_HOW[True]}")
+            if not is_rate and not 0 <= value < math.inf:
+                raise InvalidArgument(f"{field.name} is {value!r}: {_HOW[False]}")
+
+    def transfers(self, nbytes: int) -> tuple[float, float]:
+        """Seconds to write so many bytes to disk, and to read them."""
+        return nbytes / self.write_rate, nbytes / self.read_rate
+
+    def seconds(self, counts: Counts, restart_nbytes: int, moved_nbytes: int = 0) -> float:
+        """The seconds that a schedule takes, transfers not being hidden behind steps.
+
+        Parameters
+        ----------
+        counts : what the schedule does, as `retrograd.verify` counts it.
+        restart_nbytes : bytes of one restart.
+        moved_nbytes : bytes of live rows that are moved within memory.
+        """
+        write, read = self.transfers(restart_nbytes)
+        return (
+            counts.forward_steps * self.forward_step
+            + counts.reversed_steps * self.reverse_step
+            + counts.forward_calls * self.forward_call
+            + counts.reverse_calls * self.reverse_call
+            + moved_nbytes / self.copy_rate
+            + _slow(counts.saves) * write
+            + _slow(counts.restores) * read
+        )
+
+
+_HOW = {
+    True: "give bytes per second, a positive number such as 2e9",
+    False: "give seconds, a number that is not negative such as 0.01",
+}
+
+
+def _slow(transfers: Mapping[str, int]) -> int:
+    """How many transfers leave memory."""
+    return sum(count for tier, count in transfers.items() if tier not in (MEMORY, INITIAL))
+
+
+def disk_traffic_nbytes(counts: Counts, restart_nbytes: int) -> int:
+    """Bytes that a schedule writes to disk and reads from it."""
+    transfers = counts.saves.get(DISK, 0) + counts.restores.get(DISK, 0)
+    return transfers * restart_nbytes

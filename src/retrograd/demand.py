@@ -1,0 +1,49 @@
+"""What is to be reversed, and the bytes there are for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from retrograd.layout import Layout, StateRows
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What is to be reversed, in bytes.
+
+    Attributes
+    ----------
+    steps : how many steps the forward makes.
+    restart_nbytes, record_nbytes : bytes of one restart and of one record.
+    live_nbytes : bytes in use besides: the live state and the row that a step writes.
+    record_in_state : the record of a step is part of the state at its start.
+    free_start : returning to the initial state costs no memory.
+    state_rows : how a state consists of records, if it does.
+    scratch_nbytes : bytes of the live ones that lie outside the arena.
+    fixed_nbytes : bytes in use besides and not counted in the budget: the user's own fields.
+    layout : where the rows lie, if that is known.
+    """
+
+    steps: int
+    restart_nbytes: int
+    record_nbytes: int
+    live_nbytes: int = 0
+    record_in_state: bool = False
+    free_start: bool = False
+    state_rows: StateRows | None = None
+    scratch_nbytes: int = 0
+    fixed_nbytes: int = 0
+    layout: Layout | None = None
+
+    @property
+    def live_rows(self) -> int:
+        """Rows of the live state and of what a step makes, where a state consists of rows."""
+        return 0 if self.state_rows is None else self.state_rows.depth + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most bytes that a gradient may take in each tier."""
+
+    memory_nbytes: int
+    disk_nbytes: int = 0

@@ -1,0 +1,102 @@
+"""What a schedule will take: steps, calls, bytes and seconds, found by replaying it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from retrograd.actions import DISK, MEMORY, Action
+from retrograd.cost import Costs, disk_traffic_nbytes
+from retrograd.demand import Budget, Demand
+from retrograd.schedules import Revolve
+from retrograd.verify import Counts, replay_rows, verify
+
+_MOST_STEPS_REPLAYED: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a schedule will take.
+
+    Attributes
+    ----------
+    forward_steps : forward steps executed, first sweep included.
+    reverse_calls : how many ``Reverse`` actions there are.
+    memory_nbytes : the most bytes in use at once in memory, live ones included.
+    disk_nbytes : the most bytes on disk at once.
+    traffic_nbytes : bytes written to disk and read from it.
+    seconds : how long it takes, if costs are known.
+    """
+
+    forward_steps: int
+    reverse_calls: int
+    memory_nbytes: int
+    disk_nbytes: int
+    traffic_nbytes: int
+    seconds: float | None
+
+
+def predict(
+    schedule: Iterable[Action], demand: Demand, budget: Budget, costs: Costs | None
+) -> Prediction:
+    """Replay a schedule; refuse it where it breaks a rule or takes more than the budget.
+
+    Raises
+    ------
+    IllegalAction
+        naming the action.
+    BudgetTooSmall
+        if the rows of a layout do not fit.
+    """
+    counts = _count(schedule, demand, budget)
+    peak, moved = counts.peak_nbytes.get(MEMORY, 0), 0
+    if demand.layout is not None:
+        arena = budget.memory_nbytes - demand.scratch_nbytes
+        rows = replay_rows(schedule, demand.layout, arena)
+        peak, moved = rows.peak_nbytes + demand.scratch_nbytes, rows.moved_nbytes
+    else:
+        peak += demand.live_nbytes - demand.live_rows * demand.record_nbytes
+    return Prediction(
+        counts.forward_steps,
+        counts.reverse_calls,
+        peak,
+        counts.peak_nbytes.get(DISK, 0),
+        disk_traffic_nbytes(counts, demand.restart_nbytes),
+        None if costs is None else costs.seconds(counts, demand.restart_nbytes, moved),
+    )
+
+
+def _count(schedule: Iterable[Action], demand: Demand, budget: Budget) -> Counts:
+    if isinstance(schedule, Revolve) and schedule.steps > _MOST_STEPS_REPLAYED:
+        return _revolve_counts(schedule, demand)
+    live_nbytes = demand.live_nbytes - demand.live_rows * demand.record_nbytes
+    return verify(
+        schedule,
+        steps=demand.steps,
+        restart_nbytes=demand.restart_nbytes,
+        record_nbytes=demand.record_nbytes,
+        budgets={MEMORY: budget.memory_nbytes - live_nbytes, DISK: budget.disk_nbytes},
+        record_in_state=demand.record_in_state,
+        free_start=demand.free_start,
+        state_rows=demand.state_rows,
+    )
+
+
+def _revolve_counts(schedule: Revolve, demand: Demand) -> Counts:
+    """What `verify` would count, to within a restart: each of the steps is turned on its own."""
+    steps, slots = schedule.steps, min(schedule.slots, schedule.steps - 1)
+    restarts_nbytes = slots * demand.restart_nbytes + demand.live_rows * demand.record_nbytes
+    recorded = 1 if schedule.record_in_state else steps
+    return Counts(
+        actions=3 * steps + recorded,
+        forward_calls=steps - 1 + recorded,
+        forward_steps=schedule.forward_steps,
+        recorded_steps=recorded,
+        reversed_steps=steps,
+        reverse_calls=steps,
+        saves={},
+        restores={MEMORY: steps - 1},
+        drops={},
+        peak_nbytes={MEMORY: restarts_nbytes},
+    )
