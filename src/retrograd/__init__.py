@@ -26,6 +26,7 @@ __all__ = [
     "arrays",
     "devito",
     "gradient",
+    "pictures",
     "plan",
     "seismic",
     "verify",
@@ -34,6 +35,7 @@ __all__ = [
 _LAZY = {
     "arrays": "retrograd.adapters.arrays",
     "devito": "retrograd.adapters.devito",
+    "pictures": "retrograd.pictures",
     "seismic": "retrograd.seismic",
 }
 """Modules that load a framework, and are therefore loaded when first used."""

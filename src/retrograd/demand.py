@@ -40,6 +40,11 @@ class Demand:
         """Rows of the live state and of what a step makes, where a state consists of rows."""
         return 0 if self.state_rows is None else self.state_rows.depth + 1
 
+    @property
+    def uncounted_nbytes(self) -> int:
+        """The live bytes that `retrograd.verify` does not count: it counts rows where it can."""
+        return self.live_nbytes - self.live_rows * self.record_nbytes
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:

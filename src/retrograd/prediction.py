@@ -56,7 +56,7 @@ def predict(
         rows = replay_rows(schedule, demand.layout, arena)
         peak, moved = rows.peak_nbytes + demand.scratch_nbytes, rows.moved_nbytes
     else:
-        peak += demand.live_nbytes - demand.live_rows * demand.record_nbytes
+        peak += demand.uncounted_nbytes
     return Prediction(
         counts.forward_steps,
         counts.reverse_calls,
@@ -70,13 +70,12 @@ def predict(
 def _count(schedule: Iterable[Action], demand: Demand, budget: Budget) -> Counts:
     if isinstance(schedule, Revolve) and schedule.steps > _MOST_STEPS_REPLAYED:
         return _revolve_counts(schedule, demand)
-    live_nbytes = demand.live_nbytes - demand.live_rows * demand.record_nbytes
     return verify(
         schedule,
         steps=demand.steps,
         restart_nbytes=demand.restart_nbytes,
         record_nbytes=demand.record_nbytes,
-        budgets={MEMORY: budget.memory_nbytes - live_nbytes, DISK: budget.disk_nbytes},
+        budgets={MEMORY: budget.memory_nbytes - demand.uncounted_nbytes, DISK: budget.disk_nbytes},
         record_in_state=demand.record_in_state,
         free_start=demand.free_start,
         state_rows=demand.state_rows,

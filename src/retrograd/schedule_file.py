@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from retrograd.actions import MEMORY, Action
+from retrograd.actions import DISK, MEMORY, Action
 from retrograd.errors import InvalidArgument
+from retrograd.layout import StateRows
 from retrograd.verify import Counts, verify
 
 _FORMAT: Final = "retrograd_schedule"
@@ -26,7 +27,9 @@ _ACTIONS: Final = {kind.__name__: kind for kind in get_args(Action)}
 class Header:
     """What a schedule was made for: the first line of its file.
 
-    ``memory_nbytes`` is the budget of restarts and records, live rows not included.
+    ``memory_nbytes`` is the budget of restarts and records. Live rows are not included, unless a
+    state consists of rows that are records: then ``depth`` and ``record_row`` say which, and
+    memory is counted in rows.
     """
 
     steps: int
@@ -35,6 +38,14 @@ class Header:
     memory_nbytes: int
     record_in_state: bool
     free_start: bool
+    disk_nbytes: int = 0
+    depth: int = 0
+    record_row: int = 0
+
+    @property
+    def state_rows(self) -> StateRows | None:
+        """How a state consists of records, if it does."""
+        return StateRows(self.depth, self.record_row) if self.depth else None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -64,17 +75,30 @@ def verify_file(path: Path) -> Counts:
     IllegalAction
         if the schedule is illegal; names the action and its index.
     """
-    lines = _lines(path)
-    header = _header(path, next(lines, {}))
+    header, actions = read_schedule(path)
     return verify(
-        (_action(path, number, line) for number, line in enumerate(lines, 2)),
+        actions,
         steps=header.steps,
         restart_nbytes=header.restart_nbytes,
         record_nbytes=header.record_nbytes,
-        budgets={MEMORY: header.memory_nbytes},
+        budgets={MEMORY: header.memory_nbytes, DISK: header.disk_nbytes},
         record_in_state=header.record_in_state,
         free_start=header.free_start,
+        state_rows=header.state_rows,
     )
+
+
+def read_schedule(path: Path) -> tuple[Header, Iterator[Action]]:
+    """The first line of a file, and its actions one by one as they are asked for.
+
+    Raises
+    ------
+    InvalidArgument
+        if the file is not a schedule; names the line.
+    """
+    lines = _lines(path)
+    header = _header(path, next(lines, {}))
+    return header, (_action(path, number, line) for number, line in enumerate(lines, 2))
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

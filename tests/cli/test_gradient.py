@@ -32,7 +32,7 @@ def test_one_command_gives_gradient_picture_and_report(
     assert found["model"] == "two layers"
     assert found["grid"] == [104, 58]  # a layer of 40 points on three sides, a free surface
     assert found["bitwise_equal_to_keep_all"] is True
-    assert found["schedule"] == "mixed"
+    assert found["schedule"] == "levels"
     assert found["memory_budget_bytes"] == found["keep_all_bytes"] // 16
     assert found["peak_checkpoint_bytes"] <= found["memory_budget_bytes"]
     assert found["forward_steps"] > found["steps"]

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from retrograd import __version__
-from retrograd.cli import gradient, plan, verify
+from retrograd.cli import cite, gradient, plan, show, verify
 from retrograd.errors import Error
 from retrograd.suggest import nearest
 
-_COMMANDS = (gradient, plan, verify)
+_COMMANDS = (gradient, plan, show, verify, cite)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -77,14 +77,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write(path: Path, chosen: Plan) -> None:
-    demand = chosen.demand
+    demand, rows = chosen.demand, chosen.demand.state_rows
     header = Header(
         demand.steps,
         demand.restart_nbytes,
         demand.record_nbytes,
-        chosen.memory_nbytes - demand.live_nbytes,
+        chosen.memory_nbytes - demand.uncounted_nbytes,
         demand.record_in_state,
         demand.free_start,
+        chosen.budget.disk_nbytes,
+        0 if rows is None else rows.depth,
+        0 if rows is None else rows.record_row,
     )
     try:
         write_schedule(path, header, chosen.schedule)

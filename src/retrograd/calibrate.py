@@ -1,0 +1,175 @@
+"""Times a problem's steps and the transfers of its memory, to fill in what a plan's seconds need."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import asdict, fields
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from retrograd.actions import Action, Advance, Drop, Forget, Record, Restore, Reverse, Save
+from retrograd.cost import Costs
+from retrograd.errors import InvalidArgument
+from retrograd.events import Event, Kind
+from retrograd.executor import Executor
+from retrograd.problem import Problem
+from retrograd.sizes import free_nbytes
+from retrograd.stores.arena import Arena, Window
+
+_SECONDS: Final = 2.0
+"""About how long a calibration takes, unless single steps take longer."""
+
+_MOST_NBYTES: Final = 512_000_000
+_REPEATS: Final = 5
+_STEPS: Final = 200
+
+
+def calibrate(problem: Problem, *, cache: str | os.PathLike[str] | None = None) -> Costs:
+    """Measure what a problem's steps and moves within memory cost, in about two seconds.
+
+    The problem runs some of its first steps forward and back, several times over. Whatever it had
+    computed before is lost: calibrate before `forward`, not between `forward` and `reverse`.
+
+    Parameters
+    ----------
+    problem : an adapter's problem; its functions or operators are called.
+    cache : a file that keeps what was measured, for problems with the same fields on the same
+        machine with the same number of threads. It is read if it exists, else written.
+
+    Raises
+    ------
+    InvalidArgument
+        if the file is there and holds something else, or cannot be written.
+    Whatever the problem raises.
+
+    Examples
+    --------
+    >>> import numpy as np, retrograd
+    >>> problem = retrograd.arrays.Problem(
+    ...     lambda u, k: u + 0.1 * np.sin(u), lambda a, u, k: a * (1 + 0.1 * np.cos(u)),
+    ...     np.ones(1000), 500)
+    >>> costs = retrograd.calibrate(problem)
+    >>> plan = retrograd.Run(problem, memory="1/8", costs=costs).plan
+    >>> 0 < costs.forward_step < plan.seconds
+    True
+    """
+    if cache is None:
+        return _measure(problem)
+    path, key = Path(cache).expanduser(), _key(problem)
+    known = _read(path)
+    if key not in known:
+        known[key] = asdict(_measure(problem))
+        _write(path, known)
+    return Costs(**known[key])
+
+
+def _key(problem: Problem) -> str:
+    threads = os.environ.get("OMP_NUM_THREADS", "all")
+    machine = f"{platform.node()}, {os.cpu_count()} cores, {threads} threads"
+    layout = problem.layout
+    names = ", ".join(
+        f"{f.name} {f.dtype}{list(f.shape)}" for f in (*layout.state, *layout.records)
+    )
+    return f"{machine}: {type(problem).__module__}, depth {layout.depth}, {names}"
+
+
+def _read(path: Path) -> dict[str, dict[str, float]]:
+    if not path.exists():
+        return {}
+    names = {field.name for field in fields(Costs)}
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        if all(set(costs) == names for costs in known.values()):
+            return dict(known)
+    except (OSError, ValueError, AttributeError, TypeError):
+        pass
+    raise InvalidArgument(
+        f"{path} is no file of measured costs: name another file, or remove this one"
+    )
+
+
+def _write(path: Path, known: dict[str, dict[str, float]]) -> None:
+    try:
+        path.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidArgument(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _measure(problem: Problem) -> Costs:
+    layout = problem.layout
+    allowed = min(_MOST_NBYTES, free_nbytes() // 2)
+    rows = (allowed - layout.live_nbytes) // layout.record_nbytes
+    steps = max(1, min(problem.steps, _STEPS, rows))
+    return _Trial(problem, steps).costs()
+
+
+class _Trial:
+    """Runs a problem's first steps on an arena of its own."""
+
+    def __init__(self, problem: Problem, steps: int) -> None:
+        layout = problem.layout
+        # Twice the live rows: a restart at the start, and the window above it.
+        nbytes = 2 * layout.live_nbytes + steps * layout.record_nbytes
+        self._problem, self._steps = problem, steps
+        self._arena = Arena(layout, nbytes)
+        self._events: list[Event] = []
+        self._executor = Executor(problem, self._arena, (self._events.append,))
+
+    def costs(self) -> Costs:
+        self._executor.begin()
+        self._perform(Save(0), Advance(0, 1), Restore(0))
+        short = self._median(Kind.RECOMPUTE, Advance(0, 1), Restore(0))
+        steps = self._steps = max(1, min(self._steps, int(_SECONDS / (4 * _REPEATS * short))))
+        self._perform(Record(0, steps), Forget(0, steps), Restore(0))  # touches the memory
+        long = self._median(Kind.RECOMPUTE, Record(0, steps), Forget(0, steps), Restore(0), count=3)
+        forward_step, forward_call = _per_step(short, long, steps)
+        copy_rate = self._copy_rate()
+        reverse_step, reverse_call = self._reverse()
+        return Costs(forward_step, reverse_step, forward_call, reverse_call, copy_rate)
+
+    def _perform(self, *actions: Action) -> list[Event]:
+        self._events.clear()
+        self._executor.run(actions)
+        return list(self._events)
+
+    def _median(self, kind: Kind, *actions: Action, count: int = _REPEATS) -> float:
+        return median(_seconds(kind, self._perform(*actions)) for _ in range(count))
+
+    def _copy_rate(self) -> float:
+        """Bytes per second at which live rows come down to the top of the stack."""
+        end, moves = self._steps, self._arena.moves
+        away = Restore(0), Advance(0, end), Save(end), Drop(end)
+        seconds = self._median(Kind.SAVE, *away, count=3)
+        if self._arena.moves == moves or not seconds:
+            return float("inf")
+        return self._problem.layout.restart_nbytes / seconds
+
+    def _reverse(self) -> tuple[float, float]:
+        steps, problem = self._steps, self._problem
+        self._perform(Restore(0, last=True), Record(0, steps))
+        # The problem is told that its last state is this one.
+        origin = self._arena.live().origin + steps - problem.steps
+        problem.finish_forward(Window(self._arena, origin))
+        problem.begin_reverse()
+        singles = [Reverse(stop, stop - 1) for stop in range(steps, max(1, steps - 3), -1)]
+        rest = steps - len(singles)
+        if not singles or not rest:
+            return _seconds(Kind.REVERSE, self._perform(Reverse(steps, 0))) / steps, 0.0
+        short = min(_seconds(Kind.REVERSE, self._perform(single)) for single in singles)
+        return _per_step(short, _seconds(Kind.REVERSE, self._perform(Reverse(rest, 0))), rest)
+
+
+def _seconds(kind: Kind, events: Iterable[Event]) -> float:
+    return sum(event.seconds for event in events if event.kind is kind)
+
+
+def _per_step(short: float, long: float, steps: int) -> tuple[float, float]:
+    """Seconds a step and seconds a call, from calls of one step and of `steps`."""
+    if steps == 1:
+        return short, 0.0
+    step = min(short, max(0.0, long - short) / (steps - 1))
+    return step, short - step
