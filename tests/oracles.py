@@ -10,6 +10,8 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from heapq import heappop, heappush
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +120,54 @@ def _moves(here: _State, steps: int, *, spared: bool, free: bool) -> Iterable[tu
             yield 0, (live, restarts, records & ~(1 << step), adjoint, furthest)
     if free:
         yield 0, (0, restarts, records, adjoint, furthest)
+
+
+def search_with_disk(
+    steps: int,
+    units: int,
+    restart: int,
+    record: int,
+    disk: tuple[int, float, float],
+    *,
+    spared: bool,
+    free: bool,
+) -> float | None:
+    """The least cost of all action sequences whatever with restarts on `disk` besides.
+
+    `disk` is its slots and what writing and reading a restart costs, in forward steps. As
+    `search`, cheapest first.
+    """
+    slots, write, read = disk
+    begin: tuple[_State, int] = ((0, 0, 0, steps, 0), 0)
+    cost: dict[tuple[_State, int], float] = {begin: 0.0}
+    number = count()
+    queue = [(0.0, next(number), begin)]
+    while queue:
+        spent, _, (here, saved) = heappop(queue)
+        if spent > cost[here, saved]:
+            continue
+        live, _, _, adjoint, furthest = here
+        if adjoint == 0:
+            return spent
+        moves: list[tuple[float, _State, int]] = [
+            (further, there, saved)
+            for further, there in _moves(here, steps, spared=spared, free=free)
+        ]
+        if live < adjoint and not saved >> live & 1 and saved.bit_count() < slots:
+            moves.append((write, here, saved | 1 << live))
+        for step in range(adjoint):
+            if saved >> step & 1:
+                moves.append((read, (step, *here[1:]), saved))
+                moves.append((0, here, saved & ~(1 << step)))
+        for further, there, then in moves:
+            uncharged = 1 << (there[0] - 1) if there[0] and (not spared or there[0] == steps) else 0
+            charged = (there[2] & ~uncharged).bit_count() * record
+            if there[1].bit_count() * restart + charged > units:
+                continue
+            if spent + further < cost.get((there, then), IMPOSSIBLE):
+                cost[there, then] = spent + further
+                heappush(queue, (spent + further, next(number), (there, then)))
+    return None
 
 
 def search_rows(steps: int, rows: int, depth: int, record_row: int, *, free: bool) -> int | None:

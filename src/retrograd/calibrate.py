@@ -1,4 +1,4 @@
-"""Times a problem's steps and the transfers of its memory, to fill in what a plan's seconds need."""
+"""Times a problem's steps and moves within memory, from which a plan predicts seconds."""
 
 from __future__ import annotations
 

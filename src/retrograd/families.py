@@ -10,10 +10,16 @@ from retrograd.actions import DISK, MEMORY, Action
 from retrograd.cost import Costs
 from retrograd.demand import Budget, Demand
 from retrograd.schedules import (
+    DiskRevolve,
+    HRevolve,
     KeepAll,
     Levels,
     Mixed,
+    Multistage,
     Revolve,
+    TieredMixed,
+    TierSlots,
+    TwoLevel,
     smallest_memory_rows,
     smallest_memory_units,
 )
@@ -71,6 +77,7 @@ class Family:
     smallest : the fewest bytes of memory besides the live ones, given the restarts on disk.
     needs_disk : whether it is of use only with a disk.
     longest : beyond so many steps it is not considered unless it is asked for.
+    most_cells : as `longest`, for steps times restarts, where all these are tabulated.
     """
 
     name: str
@@ -78,6 +85,12 @@ class Family:
     smallest: Callable[[Demand, int], int]
     needs_disk: bool = False
     longest: int = 10**12
+    most_cells: int = 10**12
+
+    def is_quick(self, demand: Demand, room: Room) -> bool:
+        """Whether it can be compared with others without a long wait."""
+        cells = demand.steps * (room.memory_slots + room.disk_slots)
+        return demand.steps <= self.longest and cells <= self.most_cells
 
     def refusal(self, demand: Demand) -> str | None:
         """Why this kind cannot be right for what is to be reversed, or None."""
@@ -112,6 +125,36 @@ def _sizes(demand: Demand, room: Room) -> tuple[int, int, int, int]:
 
 def _revolve(demand: Demand, room: Room) -> Schedule:
     return Revolve(demand.steps, room.memory_slots, demand.record_in_state, demand.free_start)
+
+
+def _tiered_mixed(demand: Demand, room: Room) -> Schedule:
+    costs = room.disk_slots, room.write_steps, room.read_steps
+    return TieredMixed(*_sizes(demand, room), *costs, demand.record_in_state, demand.free_start)
+
+
+def _h_revolve(demand: Demand, room: Room) -> Schedule:
+    tiers = (
+        TierSlots(MEMORY, room.memory_slots),
+        TierSlots(DISK, room.disk_slots, room.write_steps, room.read_steps),
+    )
+    return HRevolve(demand.steps, tiers, demand.record_in_state, demand.free_start)
+
+
+def _multistage(demand: Demand, room: Room) -> Schedule:
+    slots = room.memory_slots, room.disk_slots
+    return Multistage(demand.steps, *slots, demand.record_in_state, demand.free_start)
+
+
+def _disk_revolve(demand: Demand, room: Room) -> Schedule:
+    costs = room.write_steps, room.read_steps
+    flags = demand.record_in_state, demand.free_start
+    return DiskRevolve(demand.steps, room.memory_slots, *costs, *flags)
+
+
+def _two_level(demand: Demand, room: Room) -> Schedule:
+    period = -(-demand.steps // room.disk_slots)
+    flags = demand.record_in_state, demand.free_start
+    return TwoLevel(demand.steps, period, room.memory_slots, *flags)
 
 
 def _all_records(demand: Demand, disk_slots: int) -> int:
@@ -155,6 +198,11 @@ FAMILIES: Final = (
     Family("levels", _levels, _some_rows),
     Family("mixed", _mixed, _mixed_smallest),
     Family("revolve", _revolve, _revolve_smallest),
+    Family("tiered-mixed", _tiered_mixed, _restart_or_records, needs_disk=True, longest=20_000),
+    Family("h-revolve", _h_revolve, _restart, needs_disk=True, most_cells=400_000),
+    Family("multistage", _multistage, _restart, needs_disk=True, longest=20_000),
+    Family("disk-revolve", _disk_revolve, _restart_beside_disk, needs_disk=True, longest=2_000),
+    Family("two-level", _two_level, _restart_beside_disk, needs_disk=True, longest=20_000),
 )
 
 NAMES: Final = ("auto", *(family.name for family in FAMILIES))

@@ -11,7 +11,7 @@ from retrograd.arguments import flag, whole
 from retrograd.cost import Costs
 from retrograd.demand import Budget, Demand
 from retrograd.errors import BudgetTooSmall, InvalidArgument
-from retrograd.families import FAMILIES, NAMES, Family, Schedule, room_of
+from retrograd.families import FAMILIES, NAMES, Family, Room, Schedule, room_of
 from retrograd.layout import Layout, StateRows
 from retrograd.prediction import Prediction, predict
 from retrograd.sizes import Size, format_nbytes, parse_budget, parse_disk, parse_nbytes
@@ -292,7 +292,8 @@ def _choose(
         name = type(schedule).__name__
         only = Alternative(name, found.forward_steps, found, "given")
         return Plan(name, schedule, demand, budget, costs, keep_all_nbytes, found, (only,))
-    families = _families(choice, demand, budget)
+    room = room_of(demand, budget, costs)
+    families = _families(choice, demand, room)
     return _Contest(demand, budget, costs, families).plan(choice, keep_all_nbytes)
 
 
@@ -305,7 +306,7 @@ def _replayable(schedule: Iterable[Action]) -> Iterable[Action]:
     return schedule
 
 
-def _families(choice: str, demand: Demand, budget: Budget) -> list[Family]:
+def _families(choice: str, demand: Demand, room: Room) -> list[Family]:
     """The kinds of schedules to compare."""
     if choice not in NAMES:
         raise InvalidArgument(
@@ -315,8 +316,8 @@ def _families(choice: str, demand: Demand, budget: Budget) -> list[Family]:
     by_name = {family.name: family for family in FAMILIES}
     if choice != "auto":
         refusal = by_name[choice].refusal(demand)
-        if refusal is None and by_name[choice].needs_disk and not budget.disk_nbytes:
-            refusal = "there is no disk to use: give disk=, a budget in bytes"
+        if refusal is None and by_name[choice].needs_disk and not room.disk_slots:
+            refusal = f"the disk holds no restart: give disk={demand.restart_nbytes} or more"
         if refusal is not None:
             raise InvalidArgument(f"the schedule {choice!r} is of no use here: {refusal}")
     return [
@@ -325,8 +326,8 @@ def _families(choice: str, demand: Demand, budget: Budget) -> list[Family]:
         if family.name == choice
         or (
             family.refusal(demand) is None
-            and (budget.disk_nbytes or not family.needs_disk)
-            and demand.steps <= family.longest
+            and (room.disk_slots or not family.needs_disk)
+            and family.is_quick(demand, room)
         )
     ]
 

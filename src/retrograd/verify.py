@@ -227,14 +227,15 @@ class _Rows(_Memory):
         return self.state.records(live)
 
     def held_nbytes(self, tier: Tier, machine: _Machine) -> int:
-        records, states = machine.records[tier], set(machine.restarts[tier])
-        most = (len(records) + (len(states) + 2) * self.state.depth) * self.row_nbytes
+        records, restarts = machine.records[tier], machine.restarts[tier]
+        if tier != MEMORY:  # rows are shared only where the live state is
+            return (len(records) + len(restarts) * self.state.depth) * self.row_nbytes
+        most = (len(records) + (len(restarts) + 2) * self.state.depth) * self.row_nbytes
         if most <= machine.peak_nbytes[tier]:
             return most  # no new peak, however the rows overlap
-        if tier == MEMORY:
-            states.add(machine.live)
-            if isinstance(machine.action, Advance | Record):
-                states.add(machine.live - 1)  # the state that the last step started from
+        states = restarts | {machine.live}
+        if isinstance(machine.action, Advance | Record):
+            states.add(machine.live - 1)  # the state that the last step started from
         held = {step for state in states for step in self.state.records(state)}
         return (len(records) + sum(step not in records for step in held)) * self.row_nbytes
 
