@@ -102,8 +102,12 @@ class Plan:
         """Forward steps executed over steps: 1 is no recomputation."""
         return self.forward_steps / self.steps
 
+    def summary(self) -> str:
+        """What was chosen and what it takes, as text."""
+        return "\n".join(self._headlines())
+
     def explain(self) -> str:
-        """What was chosen, what it costs, what else there was and why it lost, as text."""
+        """What was chosen, what it takes, what else there was and why it lost, as text."""
         return "\n".join([*self._headlines(), "", *self._table()])
 
     def _headlines(self) -> Iterator[str]:

@@ -7,9 +7,9 @@ import json
 import sys
 from pathlib import Path
 
-from retrograd.families import NAMES
 from retrograd.cli.resident import resident_nbytes
 from retrograd.errors import InvalidArgument, MissingExtra
+from retrograd.families import NAMES
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

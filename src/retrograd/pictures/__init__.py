@@ -9,12 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from retrograd.errors import InvalidArgument
+from retrograd.pictures.curve import save_curve
 from retrograd.pictures.picture import Shown, picture_of
 from retrograd.pictures.png import save_png
 from retrograd.pictures.svg import svg
 from retrograd.pictures.terminal import Terminal, in_characters
 
-__all__ = ["Shown", "Terminal", "draw", "text"]
+__all__ = ["Shown", "Terminal", "draw", "save_curve", "text"]
 
 
 def draw(shown: Shown, path: str | Path, *, name: str | None = None) -> Path:
