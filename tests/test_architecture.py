@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "pace": "errors",
     "executor": "actions errors events pace problem stores",
     "report": "events sizes run",
-    "run": "actions errors events executor planner problem report sizes stores",
+    "run": "actions calibrate cost errors events executor planner problem report sizes stores",
     "calibrate": "actions cost errors events executor problem sizes stores",
     "schedule_file": "actions errors layout verify",
     "timeline": "actions events",
@@ -50,7 +50,7 @@ MAY_IMPORT = {
     "adapters": " ".join(CORE),
     "seismic": "retrograd errors",
     "cli": "retrograd seismic " + " ".join(CORE),
-    "retrograd": "errors planner run schedules verify",
+    "retrograd": "calibrate cost errors layout planner run schedules verify",
 }
 """For each module: what it may import of ours; ``retrograd`` is the public names."""
 

@@ -6,24 +6,52 @@ import importlib
 import logging
 from types import ModuleType
 
+from retrograd.calibrate import calibrate
+from retrograd.cost import Costs
 from retrograd.errors import Error
+from retrograd.layout import StateRows
 from retrograd.planner import Plan, plan
 from retrograd.run import Result, Run, gradient
-from retrograd.schedules import KeepAll, Mixed, Revolve
+from retrograd.schedules import (
+    DiskRevolve,
+    HRevolve,
+    KeepAll,
+    Levels,
+    Mixed,
+    Multistage,
+    PeriodicDiskRevolve,
+    Revolve,
+    Streaming,
+    TieredMixed,
+    TierSlots,
+    TwoLevel,
+)
 from retrograd.verify import Counts, verify
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Costs",
     "Counts",
+    "DiskRevolve",
     "Error",
+    "HRevolve",
     "KeepAll",
+    "Levels",
     "Mixed",
+    "Multistage",
+    "PeriodicDiskRevolve",
     "Plan",
     "Result",
     "Revolve",
     "Run",
+    "StateRows",
+    "Streaming",
+    "TierSlots",
+    "TieredMixed",
+    "TwoLevel",
     "arrays",
+    "calibrate",
     "devito",
     "gradient",
     "pictures",

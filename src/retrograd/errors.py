@@ -5,6 +5,7 @@
     Error
     ├── InvalidArgument (ValueError)    an argument that cannot be right, with what to write instead
     ├── BudgetTooSmall (ValueError)     the budget holds no schedule; names the smallest that does
+    ├── NotEnoughMemory (MemoryError)   the machine does not have the bytes that a plan takes
     ├── IllegalAction (ValueError)      a schedule breaks a rule; names the action and its index
     ├── OutOfOrder (RuntimeError)       reverse before forward, twice, or after a failure
     ├── NotSupported (TypeError)        a computation that cannot be run rightly, and why
@@ -35,6 +36,10 @@ class BudgetTooSmall(Error, ValueError):
     def __init__(self, message: str, smallest_nbytes: int) -> None:
         super().__init__(message)
         self.smallest_nbytes = smallest_nbytes
+
+
+class NotEnoughMemory(Error, MemoryError):
+    """The machine does not have the bytes that a plan takes; nothing was allocated."""
 
 
 class IllegalAction(Error, ValueError):

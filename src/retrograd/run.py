@@ -9,13 +9,15 @@ from time import perf_counter
 from typing import Any, Final
 
 from retrograd.actions import Action, Advance, Reverse
-from retrograd.errors import OutOfOrder
+from retrograd.calibrate import calibrate
+from retrograd.cost import Costs
+from retrograd.errors import NotEnoughMemory, NotSupported, OutOfOrder
 from retrograd.events import Event, Kind, Observer
 from retrograd.executor import Executor
 from retrograd.planner import Choice, Plan, plan_layout
 from retrograd.problem import Problem
 from retrograd.report import report
-from retrograd.sizes import Size
+from retrograd.sizes import Size, format_nbytes, free_nbytes
 from retrograd.stores.arena import Arena
 
 EVENTS_KEPT: Final = 100_000
@@ -86,9 +88,16 @@ class Run:
     Parameters
     ----------
     problem : what to run.
-    memory : the budget of everything the engine allocates; see `retrograd.plan`.
+    memory, disk : the budgets of everything the engine allocates; see `retrograd.plan`.
+    costs : what steps and transfers cost, as `retrograd.calibrate` measures it; they are what
+        predicted seconds and the use of a disk are judged by.
     schedule : a schedule's name or a schedule.
     observers : called with every event.
+
+    Raises
+    ------
+    NotSupported
+        for a plan that uses a tier for which there is no store.
     """
 
     def __init__(
@@ -96,6 +105,8 @@ class Run:
         problem: Problem,
         *,
         memory: Size = "auto",
+        disk: Size = 0,
+        costs: Costs | None = None,
         schedule: Choice = "auto",
         observers: Sequence[Observer] = (),
     ) -> None:
@@ -104,12 +115,20 @@ class Run:
             problem.layout,
             problem.steps,
             memory,
+            disk=disk,
+            costs=costs,
             free_start=problem.free_start,
             schedule=schedule,
             keep_all_nbytes=problem.keep_all_nbytes,
             scratch_nbytes=problem.scratch_nbytes,
             fixed_nbytes=problem.fixed_nbytes,
         )
+        if self.plan.prediction.disk_nbytes:
+            raise NotSupported(
+                f"the plan, {self.plan.name}, keeps "
+                f"{format_nbytes(self.plan.prediction.disk_nbytes)} on disk, and there is no "
+                "store for the disk yet: leave disk= out, or give more memory"
+            )
         self.observers = list(observers)
         self._arena: Arena | None = None
         self._sweep: _Sweep | None = None
@@ -147,6 +166,7 @@ class Run:
     def _arena_of(self, nbytes: int) -> Arena:
         if self._arena is None or self._arena.nbytes != nbytes:
             self._arena = None  # give the old one back before taking the new one
+            _refuse_what_is_not_there(nbytes)
             self._arena = Arena(self.problem.layout, nbytes)
         return self._arena
 
@@ -167,6 +187,15 @@ class Run:
         sweep.reverse()
         return Result(
             self.problem.gradient(), self.plan, sweep.tally, self.arena_nbytes, sweep.seconds
+        )
+
+
+def _refuse_what_is_not_there(nbytes: int) -> None:
+    free = free_nbytes()
+    if nbytes > free:
+        raise NotEnoughMemory(
+            f"the plan takes {format_nbytes(nbytes)} of memory, and {format_nbytes(free)} are "
+            f'free: give memory="auto", or at most memory={free}'
         )
 
 
@@ -212,6 +241,8 @@ def gradient(
     problem: Problem,
     *,
     memory: Size = "auto",
+    disk: Size = 0,
+    costs: Costs | None = None,
     schedule: Choice = "auto",
     observers: Sequence[Observer] = (),
 ) -> Result:
@@ -221,6 +252,8 @@ def gradient(
     ----------
     problem : an adapter's problem, such as `retrograd.arrays.Problem`.
     memory : bytes, ``"2 GiB"``, ``"1/16"`` of keep-all, or ``"auto"`` for what is free now.
+    disk : as `memory`; none unless it is given.
+    costs : what steps and transfers cost; measured if a disk is given and they are not.
     schedule : ``"auto"``, ``"keep-all"``, ``"mixed"``, ``"revolve"``, or a schedule.
     observers : called with every event, such as a progress bar.
 
@@ -228,7 +261,13 @@ def gradient(
     ------
     BudgetTooSmall
         naming the smallest budget that works.
+    NotEnoughMemory
+        if the machine does not have what the plan takes.
     """
-    run = Run(problem, memory=memory, schedule=schedule, observers=observers)
+    if costs is None and disk:
+        costs = calibrate(problem)
+    run = Run(
+        problem, memory=memory, disk=disk, costs=costs, schedule=schedule, observers=observers
+    )
     run.forward()
     return run.reverse()

@@ -39,7 +39,7 @@ class DiskRevolve:
     and this schedule weighs them against steps. `PeriodicDiskRevolve` needs no table and takes
     any number of steps. Where the disk's room is bounded, or there are more tiers, use
     `HRevolve`; where transfers run while the forward computes, `Streaming`. Where a record is
-    smaller than a restart and memory holds many, `Mixed` may do without a disk.
+    smaller than a restart, `TieredMixed` keeps records in memory as well.
 
     Parameters
     ----------

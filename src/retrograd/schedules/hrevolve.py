@@ -62,8 +62,8 @@ class HRevolve:
     restarts as one likes, `DiskRevolve` needs no number of slots, and `PeriodicDiskRevolve` takes
     any number of steps. Where transfers run while the forward computes, `Streaming` runs fewer
     steps; where their cost is unknown, `Multistage` minimises their number for as few steps as
-    `Revolve`. Where a record is smaller than a restart, `Mixed` uses memory better than any of
-    them, and without another tier is the one to take.
+    `Revolve`. Where a record is smaller than a restart, `TieredMixed` keeps records in memory as
+    well, or `Mixed` if there is no other tier.
 
     Parameters
     ----------
