@@ -60,6 +60,35 @@ def _with_free_start(row: list[int]) -> list[int]:
     return free
 
 
+def fewest_rows(steps: int, rows: int, depth: int, record_row: int, *, free: bool) -> list[int]:
+    """The fewest forward steps of 0, 1, … steps where a state is `depth` of so many rows.
+
+    By the recurrence for rows above a restart, all splits tried.
+    """
+    table: list[list[int]] = []
+    for room in range(rows - depth + 1):  # rows besides those of the restart beneath
+        row: list[int] = []
+        for n in range(steps + 1):
+            choices = [n] if n <= room else [IMPOSSIBLE]
+            if room > depth:
+                above = table[room - depth]
+                choices += [i + depth + row[i] + above[n - depth - i] for i in range(n - depth + 1)]
+            row.append(min(choices))
+        table.append(row)
+    top = table[-1]
+    if not free:
+        saved = [
+            top[n - record_row] + record_row if n >= record_row else n for n in range(len(top))
+        ]
+        return [n if n + depth <= rows else least for n, least in enumerate(saved)]
+    row = []
+    for n in range(steps + 1):
+        choices = [n] if n <= rows - depth else [IMPOSSIBLE]
+        choices += [i + depth + row[i] + top[n - depth - i] for i in range(n - depth + 1)]
+        row.append(min(choices))
+    return row
+
+
 @cache
 def advances(length: int, slots: int) -> int:
     """Griewank & Walther's t(l, s) by its recurrence."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
+
+from numpy.typing import NDArray
 
 from retrograd.actions import (
     INITIAL,
@@ -26,6 +28,7 @@ from retrograd.events import Event, Kind, Observer
 from retrograd.pace import Pace
 from retrograd.problem import Problem
 from retrograd.stores.arena import Arena, ForwardCall
+from retrograd.stores.tier import Store
 
 LONGEST_CALL_SECONDS: Final = 1.0
 
@@ -36,12 +39,25 @@ class Executor:
     The executor knows no schedule: legality is :func:`retrograd.verify.verify`'s business, and
     it takes whatever iterable it is given. It knows the furthest step reached, and so tells the
     problem whether a step runs for the first time.
+
+    Parameters
+    ----------
+    problem, arena : what runs, and the memory that its rows lie in.
+    observers : called with every event.
+    stores : where the restarts of other tiers than memory are kept.
     """
 
-    def __init__(self, problem: Problem, arena: Arena, observers: Sequence[Observer] = ()) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        arena: Arena,
+        observers: Sequence[Observer] = (),
+        stores: Mapping[Tier, Store] | None = None,
+    ) -> None:
         self._problem = problem
         self._arena = arena
         self._observers = observers
+        self._stores = stores or {}
         self._index = -1
         self._action: Action = Advance(0, 0)
         self._furthest = 0
@@ -53,6 +69,8 @@ class Executor:
     def begin(self) -> None:
         """Make state 0 the live state, with nothing saved."""
         self._arena.reset()
+        for store in self._stores.values():
+            store.clear()
         self._problem.begin()
         self._problem.initialize(self._arena.live())
 
@@ -83,19 +101,19 @@ class Executor:
                 self._only_memory(tier)
                 self._forward(arena.record(start, stop))
             case Save(step, tier):
-                self._only_memory(tier)
                 with self._timed(Kind.SAVE, step, step):
-                    arena.save(step)
+                    if tier == MEMORY:
+                        arena.save(step)
+                    else:
+                        self._store(tier).save(step, self._live_rows(step))
             case Restore(step, tier, last):
                 with self._timed(Kind.RESTORE, step, step):
-                    if tier == INITIAL:
-                        self._problem.initialize(arena.enter(step))
-                    else:
-                        self._only_memory(tier)
-                        arena.restore(step, last=last)
+                    self._restore(step, tier, last=last)
             case Drop(step, tier):
-                self._only_memory(tier)
-                arena.drop(step)
+                if tier == MEMORY:
+                    arena.drop(step)
+                else:
+                    self._store(tier).drop(step)
             case Forget(start, stop, tier):
                 self._only_memory(tier)
                 arena.forget(start, stop)
@@ -104,9 +122,33 @@ class Executor:
             case BeginSweep():
                 self._problem.begin_reverse()
 
+    def _restore(self, step: int, tier: Tier, *, last: bool) -> None:
+        if tier == MEMORY:
+            self._arena.restore(step, last=last)
+        elif tier == INITIAL:
+            self._problem.initialize(self._arena.enter(step))
+        else:
+            store = self._store(tier)
+            self._arena.enter(step)
+            store.restore(step, self._live_rows(step))
+            if last:
+                store.drop(step)
+
+    def _live_rows(self, step: int) -> list[NDArray[Any]]:
+        layout, window = self._problem.layout, self._arena.live()
+        rows = range(step, step + layout.depth)
+        return [window.row(field, row) for field in range(len(layout.state)) for row in rows]
+
+    def _store(self, tier: Tier) -> Store:
+        if tier not in self._stores:
+            raise IllegalAction(f"there is no store for tier {tier!r}", self._index, self._action)
+        return self._stores[tier]
+
     def _only_memory(self, tier: Tier) -> None:
         if tier != MEMORY:
-            raise IllegalAction(f"there is no store for tier {tier!r}", self._index, self._action)
+            raise IllegalAction(
+                f"records are kept in memory only, not in {tier!r}", self._index, self._action
+            )
 
     def _forward(self, calls: Iterator[ForwardCall]) -> None:
         for call in self._moving(calls):

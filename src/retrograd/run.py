@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from time import perf_counter
 from typing import Any, Final
 
-from retrograd.actions import Action, Advance, Reverse
+from retrograd.actions import DISK, Action, Advance, Record, Tier
 from retrograd.calibrate import calibrate
 from retrograd.cost import Costs
 from retrograd.errors import NotEnoughMemory, NotSupported, OutOfOrder
@@ -19,6 +18,7 @@ from retrograd.problem import Problem
 from retrograd.report import report
 from retrograd.sizes import Size, format_nbytes, free_nbytes
 from retrograd.stores.arena import Arena
+from retrograd.stores.tier import Store
 
 EVENTS_KEPT: Final = 100_000
 """A run remembers this many events; counts and seconds cover all of them."""
@@ -92,6 +92,7 @@ class Run:
     costs : what steps and transfers cost, as `retrograd.calibrate` measures it; they are what
         predicted seconds and the use of a disk are judged by.
     schedule : a schedule's name or a schedule.
+    stores : where the restarts of other tiers than memory are kept, by tier.
     observers : called with every event.
 
     Raises
@@ -108,6 +109,7 @@ class Run:
         disk: Size = 0,
         costs: Costs | None = None,
         schedule: Choice = "auto",
+        stores: Mapping[Tier, Store] | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
         self.problem = problem
@@ -123,11 +125,12 @@ class Run:
             scratch_nbytes=problem.scratch_nbytes,
             fixed_nbytes=problem.fixed_nbytes,
         )
-        if self.plan.prediction.disk_nbytes:
+        self._stores = dict(stores or {})
+        if self.plan.prediction.disk_nbytes and DISK not in self._stores:
             raise NotSupported(
                 f"the plan, {self.plan.name}, keeps "
                 f"{format_nbytes(self.plan.prediction.disk_nbytes)} on disk, and there is no "
-                "store for the disk yet: leave disk= out, or give more memory"
+                'store for the disk yet: leave disk= out, or pass stores={"disk": store}'
             )
         self.observers = list(observers)
         self._arena: Arena | None = None
@@ -148,7 +151,7 @@ class Run:
         if not keep:
             return self._forward_only()
         arena = self._arena_of(self.plan.arena_nbytes)
-        sweep = _Sweep(self.problem, arena, iter(self.plan.schedule), self.observers)
+        sweep = _Sweep(self.problem, arena, iter(self.plan.schedule), self.observers, self._stores)
         sweep.forward()
         self._sweep = sweep
         return sweep.tally
@@ -159,7 +162,7 @@ class Run:
         small = layout.live_nbytes + rows * layout.row_nbytes
         full = self.plan.arena_nbytes
         arena = self._arena if self._arena is not None else self._arena_of(min(small, full))
-        sweep = _Sweep(self.problem, arena, iter((Advance(0, steps),)), self.observers)
+        sweep = _Sweep(self.problem, arena, iter((Advance(0, steps),)), self.observers, {})
         sweep.forward()
         return sweep.tally
 
@@ -208,27 +211,28 @@ class _Sweep:
         arena: Arena,
         actions: Iterator[Action],
         observers: Sequence[Observer],
+        stores: Mapping[Tier, Store],
     ) -> None:
         self._problem = problem
         self._arena = arena
         self._actions = actions
         self.tally = Tally()
         self.seconds = 0.0
-        self._executor = Executor(problem, arena, (self.tally, *observers))
+        self._executor = Executor(problem, arena, (self.tally, *observers), stores)
 
     def forward(self) -> None:
         began = perf_counter()
         self._executor.begin()
-        self._executor.run(self._until_reverse())
+        self._executor.run(self._to_the_end())
         self._problem.finish_forward(self._arena.live())
         self.seconds += perf_counter() - began
 
-    def _until_reverse(self) -> Iterable[Action]:
+    def _to_the_end(self) -> Iterable[Action]:
+        """The actions up to the one that reaches the last step, whose state is the last one."""
         for action in self._actions:
-            if isinstance(action, Reverse):
-                self._actions = chain((action,), self._actions)
-                return
             yield action
+            if isinstance(action, Advance | Record) and action.stop == self._problem.steps:
+                return
 
     def reverse(self) -> None:
         began = perf_counter()
@@ -244,6 +248,7 @@ def gradient(
     disk: Size = 0,
     costs: Costs | None = None,
     schedule: Choice = "auto",
+    stores: Mapping[Tier, Store] | None = None,
     observers: Sequence[Observer] = (),
 ) -> Result:
     """The gradient of a problem within a memory budget, bit for bit that of keeping everything.
@@ -254,7 +259,8 @@ def gradient(
     memory : bytes, ``"2 GiB"``, ``"1/16"`` of keep-all, or ``"auto"`` for what is free now.
     disk : as `memory`; none unless it is given.
     costs : what steps and transfers cost; measured if a disk is given and they are not.
-    schedule : ``"auto"``, ``"keep-all"``, ``"mixed"``, ``"revolve"``, or a schedule.
+    schedule : ``"auto"``, one of the names in `retrograd.families.NAMES`, or a schedule.
+    stores : where the restarts of other tiers than memory are kept, by tier.
     observers : called with every event, such as a progress bar.
 
     Raises
@@ -267,7 +273,13 @@ def gradient(
     if costs is None and disk:
         costs = calibrate(problem)
     run = Run(
-        problem, memory=memory, disk=disk, costs=costs, schedule=schedule, observers=observers
+        problem,
+        memory=memory,
+        disk=disk,
+        costs=costs,
+        schedule=schedule,
+        stores=stores,
+        observers=observers,
     )
     run.forward()
     return run.reverse()

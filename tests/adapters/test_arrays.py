@@ -20,7 +20,7 @@ from tests.adapters.toys import (
     same_bits,
     summing,
 )
-from tests.oracles import fewest
+from tests.oracles import fewest, fewest_rows
 
 
 @pytest.mark.parametrize("free_start", [True, False])
@@ -48,6 +48,10 @@ def test_every_number_of_steps_at_every_memory(name: str, free_start: bool) -> N
             result = retrograd.gradient(problem, memory=memory)
             assert same_bits(result.gradient, expected)
             forward_steps = oracle[units][steps] + spared
+            if state := layout.state_rows:
+                rows = memory // layout.row_nbytes
+                by_rows = fewest_rows(steps, rows, state.depth, state.record_row, free=free_start)
+                forward_steps = by_rows[steps]
             assert toy.calls == {"step": forward_steps, "adjoint": steps}
             assert result.plan.forward_steps == result.tally.forward_steps == forward_steps
             assert result.arena_nbytes == result.plan.peak_nbytes <= memory

@@ -46,6 +46,16 @@ def test_no_way_to_hold_rows_runs_fewer(depth, record_row, most, free) -> None:
 
 
 @pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize(("depth", "record_row"), [(1, 0), (2, 0), (2, 1)])
+def test_counts_are_the_recurrence(depth, record_row, free) -> None:
+    for rows in range(2 * depth + 1, 24):
+        table = oracles.fewest_rows(40, rows, depth, record_row, free=free)
+        for steps in range(1, 41):
+            found = Levels(steps, depth, record_row, rows, free).forward_steps
+            assert found == table[steps], (steps, rows)
+
+
+@pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize(("depth", "record_row"), STATES)
 def test_every_length_and_memory_is_legal_and_fits(depth, record_row, free) -> None:
     state, rows_of = StateRows(depth, record_row), layout(depth, record_row)
