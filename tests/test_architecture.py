@@ -16,8 +16,8 @@ FRAMEWORKS = {"devito", "scipy", "matplotlib", "rich", "jax", "torch", "dask", "
 
 CORE = (
     "actions arguments calibrate citations cost demand errors events executor families layout pace "
-    "pictures placement planner prediction problem ranges report run schedule_file schedules sizes "
-    "stores suggest timeline verify"
+    "pictures placement planner plans prediction problem ranges report run schedule_file schedules "
+    "sizes stores suggest timeline verify"
 ).split()
 MAY_IMPORT = {
     "actions": "",
@@ -34,23 +34,26 @@ MAY_IMPORT = {
     "demand": "layout",
     "families": "actions cost demand schedules",
     "prediction": "actions cost demand schedules verify",
-    "planner": "actions arguments cost demand errors families layout prediction sizes suggest",
+    "plans": "actions cost demand prediction sizes",
+    "planner": "actions arguments cost demand errors families layout plans prediction sizes "
+    "suggest",
     "problem": "layout",
     "stores": "layout placement",
     "events": "actions",
     "pace": "errors",
     "executor": "actions errors events pace problem stores",
     "report": "events sizes run",
-    "run": "actions calibrate cost errors events executor planner problem report sizes stores",
+    "run": "actions calibrate cost errors events executor planner plans problem report sizes "
+    "stores",
     "calibrate": "actions cost errors events executor problem sizes stores",
     "schedule_file": "actions errors layout verify",
     "timeline": "actions events",
-    "pictures": "actions errors events planner run sizes timeline",
+    "pictures": "actions errors events plans run sizes timeline",
     "citations": "errors suggest",
     "adapters": " ".join(CORE),
     "seismic": "retrograd errors",
     "cli": "retrograd seismic " + " ".join(CORE),
-    "retrograd": "calibrate cost errors layout planner run schedules verify",
+    "retrograd": "calibrate cost errors layout planner plans run schedules verify",
 }
 """For each module: what it may import of ours; ``retrograd`` is the public names."""
 

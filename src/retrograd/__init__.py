@@ -10,7 +10,8 @@ from retrograd.calibrate import calibrate
 from retrograd.cost import Costs
 from retrograd.errors import Error
 from retrograd.layout import StateRows
-from retrograd.planner import Plan, plan
+from retrograd.planner import plan
+from retrograd.plans import Plan
 from retrograd.run import Result, Run, gradient
 from retrograd.schedules import (
     DiskRevolve,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 from retrograd.actions import Action
 from retrograd.arguments import flag, whole
@@ -13,6 +13,7 @@ from retrograd.demand import Budget, Demand
 from retrograd.errors import BudgetTooSmall, InvalidArgument
 from retrograd.families import FAMILIES, NAMES, Family, Room, Schedule, room_of
 from retrograd.layout import Layout, StateRows
+from retrograd.plans import Alternative, Plan
 from retrograd.prediction import Prediction, predict
 from retrograd.sizes import Size, format_nbytes, parse_budget, parse_disk, parse_nbytes
 from retrograd.suggest import nearest
@@ -21,144 +22,8 @@ Choice: TypeAlias = str | Iterable[Action]
 """A schedule's name, or the schedule itself: any iterable of actions that can be iterated twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    """A schedule that was considered: what it would take, or why it is impossible.
-
-    Attributes
-    ----------
-    forward_steps : forward steps executed, or None if it is impossible.
-    prediction : all that it would take, where that was worked out.
-    """
-
-    name: str
-    forward_steps: int | None
-    prediction: Prediction | None
-    verdict: str
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A schedule with its predicted steps, bytes and seconds.
-
-    Attributes
-    ----------
-    name : the name of what was chosen, as in `NAMES`, or of the class of a given schedule.
-    schedule : its actions.
-    demand : what it was chosen for.
-    budget : the bytes that are allowed.
-    costs : what steps and transfers cost, if that is known.
-    keep_all_nbytes : what keeping everything takes, the measure of budgets like ``"1/16"``.
-    prediction : what the schedule takes.
-    alternatives : every schedule considered.
-    """
-
-    name: str
-    schedule: Iterable[Action]
-    demand: Demand
-    budget: Budget
-    costs: Costs | None
-    keep_all_nbytes: int
-    prediction: Prediction
-    alternatives: tuple[Alternative, ...]
-
-    @property
-    def steps(self) -> int:
-        """How many steps the forward makes."""
-        return self.demand.steps
-
-    @property
-    def memory_nbytes(self) -> int:
-        """The budget in memory."""
-        return self.budget.memory_nbytes
-
-    @property
-    def forward_steps(self) -> int:
-        """Forward steps executed, first sweep included."""
-        return self.prediction.forward_steps
-
-    @property
-    def reverse_calls(self) -> int:
-        """How many ``Reverse`` actions there are."""
-        return self.prediction.reverse_calls
-
-    @property
-    def peak_nbytes(self) -> int:
-        """The most bytes in use at once, live rows included; never above the budget."""
-        return self.prediction.memory_nbytes
-
-    @property
-    def seconds(self) -> float | None:
-        """How long the gradient takes, if costs are known."""
-        return self.prediction.seconds
-
-    @property
-    def arena_nbytes(self) -> int:
-        """Bytes of the arena: the peak less the problem's own scratch memory."""
-        return self.peak_nbytes - self.demand.scratch_nbytes
-
-    @property
-    def recompute_factor(self) -> float:
-        """Forward steps executed over steps: 1 is no recomputation."""
-        return self.forward_steps / self.steps
-
-    def summary(self) -> str:
-        """What was chosen and what it takes, as text."""
-        return "\n".join(self._headlines())
-
-    def explain(self) -> str:
-        """What was chosen, what it takes, what else there was and why it lost, as text."""
-        return "\n".join([*self._headlines(), "", *self._table()])
-
-    def _headlines(self) -> Iterator[str]:
-        demand, found = self.demand, self.prediction
-        seconds = "" if found.seconds is None else f", {found.seconds:.3g} s"
-        yield (
-            f"{self.name}: {self.forward_steps} forward steps for {self.steps} "
-            f"({self.recompute_factor:.3f} times), {self.reverse_calls} reverse calls{seconds}"
-        )
-        yield (
-            f"memory: {format_nbytes(self.peak_nbytes)} of a budget of "
-            f"{format_nbytes(self.memory_nbytes)}; keeping everything takes "
-            f"{format_nbytes(self.keep_all_nbytes)}"
-        )
-        if self.budget.disk_nbytes:
-            yield (
-                f"disk: {format_nbytes(found.disk_nbytes)} of a budget of "
-                f"{format_nbytes(self.budget.disk_nbytes)}, "
-                f"{format_nbytes(found.traffic_nbytes)} written and read"
-            )
-        yield (
-            f"restart {format_nbytes(demand.restart_nbytes)}, "
-            f"record {format_nbytes(demand.record_nbytes)}, "
-            f"live rows {format_nbytes(demand.live_nbytes)}"
-        )
-        if demand.fixed_nbytes:
-            yield f"the problem's own fields take {format_nbytes(demand.fixed_nbytes)} besides"
-
-    def _table(self) -> Iterator[str]:
-        width = max(len("schedule"), *(len(other.name) for other in self.alternatives))
-        columns = ("forward steps", "seconds", "memory", "disk", "traffic")
-        shown = columns if self.costs is not None else columns[:1]
-        head = "".join(f"  {column:>{max(8, len(column))}}" for column in shown)
-        yield f"{'schedule':<{width}}{head}  verdict"
-        for other in self.alternatives:
-            cells = _cells(other)[: len(shown)]
-            line = "".join(
-                f"  {cell:>{max(8, len(column))}}"
-                for cell, column in zip(cells, shown, strict=True)
-            )
-            yield f"{other.name:<{width}}{line}  {other.verdict}"
-
-
-def _cells(other: Alternative) -> list[str]:
-    steps = "-" if other.forward_steps is None else str(other.forward_steps)
-    found = other.prediction
-    if found is None:
-        return [steps, "-", "-", "-", "-"]
-    seconds = "-" if found.seconds is None else f"{found.seconds:.3g}"
-    sizes = found.memory_nbytes, found.disk_nbytes, found.traffic_nbytes
-    return [steps, seconds, *map(format_nbytes, sizes)]
+_ANY: Final = 1 << 62
+"""More bytes than any disk has."""
 
 
 def plan(
@@ -298,7 +163,19 @@ def _choose(
         return Plan(name, schedule, demand, budget, costs, keep_all_nbytes, found, (only,))
     room = room_of(demand, budget, costs)
     families = _families(choice, demand, room)
-    return _Contest(demand, budget, costs, families).plan(choice, keep_all_nbytes)
+    _refuse_small(choice, families, demand, budget, room)
+    made = [_made(family, demand, budget, costs, room) for family in families]
+    possible = [one for one in made if one.schedule is not None and choice in ("auto", one.name)]
+    if not possible:
+        named = next(one for one in made if one.name == choice)
+        raise InvalidArgument(f"the schedule {choice!r} is {named.hindrance}: give that as disk=")
+    best = min(possible, key=lambda one: one.rank)
+    assert best.schedule is not None
+    found = best.prediction or predict(best.schedule, demand, budget, costs)
+    alternatives = tuple(one.alternative(best) for one in made)
+    return Plan(
+        best.name, best.schedule, demand, budget, costs, keep_all_nbytes, found, alternatives
+    )
 
 
 def _replayable(schedule: Iterable[Action]) -> Iterable[Action]:
@@ -336,92 +213,80 @@ def _families(choice: str, demand: Demand, room: Room) -> list[Family]:
     ]
 
 
-class _Contest:
-    """Compares kinds of schedules for one demand."""
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A kind of schedule, made for a demand, or what stands against it."""
 
-    def __init__(
-        self, demand: Demand, budget: Budget, costs: Costs | None, families: list[Family]
-    ) -> None:
-        self._demand, self._budget, self._costs = demand, budget, costs
-        self._families = families
-        self._room = room_of(demand, budget, costs)
-        self._smallest = {
-            family.name: demand.live_nbytes + family.smallest(demand, self._room.disk_slots)
-            for family in families
-        }
+    name: str
+    schedule: Schedule | None
+    prediction: Prediction | None
+    hindrance: str = ""
 
-    def plan(self, choice: str, keep_all_nbytes: int) -> Plan:
-        self._refuse_small(choice)
-        schedules: dict[str, Schedule] = {}
-        found: dict[str, Prediction] = {}
-        verdicts: dict[str, str] = {}
-        for family in self._families:
-            name = family.name
-            if self._budget.memory_nbytes < self._smallest[name]:
-                verdicts[name] = f"impossible: needs {format_nbytes(self._smallest[name])}"
-                continue
-            schedules[name] = family.make(self._demand, self._room)
-            if self._costs is not None:
-                found[name] = self._predict(schedules[name])
-        best = choice if choice != "auto" else self._best(schedules, found)
-        if best not in found:
-            found[best] = self._predict(schedules[best])
-        alternatives = tuple(
-            Alternative(
-                name,
-                schedules[name].forward_steps if name in schedules else None,
-                found.get(name),
-                verdicts.get(name) or self._verdict(name, best, schedules, found),
-            )
-            for name in self._smallest
-        )
-        chosen = schedules[best]
-        return Plan(
-            best,
-            chosen,
-            self._demand,
-            self._budget,
-            self._costs,
-            keep_all_nbytes,
-            found[best],
-            alternatives,
-        )
+    @property
+    def rank(self) -> float:
+        """What is to be as small as possible: seconds where they are known, else steps."""
+        assert self.schedule is not None
+        if self.prediction is None or self.prediction.seconds is None:
+            return self.schedule.forward_steps
+        return self.prediction.seconds
 
-    def _predict(self, schedule: Schedule) -> Prediction:
-        return predict(schedule, self._demand, self._budget, self._costs)
+    def alternative(self, best: _Candidate) -> Alternative:
+        """What the plan says of it."""
+        if self.schedule is None:
+            return Alternative(self.name, None, None, self.hindrance)
+        verdict = "chosen" if self is best else self._against(best)
+        return Alternative(self.name, self.schedule.forward_steps, self.prediction, verdict)
 
-    def _refuse_small(self, choice: str) -> None:
-        smallest = min(self._smallest.values()) if choice == "auto" else self._smallest[choice]
-        if self._budget.memory_nbytes >= smallest:
-            return
-        kind = "" if choice == "auto" else f"{choice} "
-        demand = self._demand
-        raise BudgetTooSmall(
-            f"{self._budget.memory_nbytes} bytes of memory hold no {kind}schedule of "
-            f"{demand.steps} steps with restarts of {demand.restart_nbytes}, records of "
-            f"{demand.record_nbytes} and live rows of {demand.live_nbytes} bytes: give at least "
-            f"{smallest}",
-            smallest,
-        )
+    def _against(self, best: _Candidate) -> str:
+        """Why it was not chosen."""
+        assert self.schedule is not None and best.schedule is not None
+        steps = self.schedule.forward_steps - best.schedule.forward_steps
+        words = []
+        if self.prediction is not None and self.prediction.seconds is not None:
+            words = _difference(self.rank - best.rank, "s", "less")
+        words += _difference(steps, "forward steps", "fewer")
+        return ", ".join(words) or "the same"
 
-    def _best(self, schedules: dict[str, Schedule], found: dict[str, Prediction]) -> str:
-        if self._costs is None:
-            return min(schedules, key=lambda name: schedules[name].forward_steps)
-        return min(found, key=lambda name: found[name].seconds or 0.0)
 
-    def _verdict(
-        self, name: str, best: str, schedules: dict[str, Schedule], found: dict[str, Prediction]
-    ) -> str:
-        """Why a schedule was chosen, or was not."""
-        if name == best:
-            return "chosen"
-        steps = schedules[name].forward_steps - schedules[best].forward_steps
-        more_steps = f"{abs(steps)} {'more' if steps > 0 else 'fewer'} forward steps"
-        ours, theirs = (found[n].seconds if n in found else None for n in (best, name))
-        if ours is None or theirs is None:
-            return more_steps if steps else "the same"
-        seconds = theirs - ours
-        if not seconds:
-            return "the same"
-        how = f"{abs(seconds):.3g} s {'more' if seconds > 0 else 'less'}"
-        return f"{how}: {more_steps}" if steps else how
+def _difference(by: float, unit: str, less: str) -> list[str]:
+    if not by:
+        return []
+    return [f"{abs(by):.6g} more {unit}" if by > 0 else f"{abs(by):.6g} {less} {unit}"]
+
+
+def _made(
+    family: Family, demand: Demand, budget: Budget, costs: Costs | None, room: Room
+) -> _Candidate:
+    """Make a schedule, and predict what it takes if that is wanted."""
+    smallest = demand.live_nbytes + family.smallest(demand, room.disk_slots)
+    if budget.memory_nbytes < smallest:
+        return _Candidate(family.name, None, None, f"impossible: needs {format_nbytes(smallest)}")
+    schedule = family.make(demand, room)
+    if costs is None:
+        return _Candidate(family.name, schedule, None)
+    found = predict(schedule, demand, replace(budget, disk_nbytes=_ANY), costs)
+    if found.disk_nbytes > budget.disk_nbytes:
+        needed = format_nbytes(found.disk_nbytes)
+        return _Candidate(family.name, None, None, f"impossible: needs {needed} of disk")
+    return _Candidate(family.name, schedule, found)
+
+
+def _refuse_small(
+    choice: str, families: list[Family], demand: Demand, budget: Budget, room: Room
+) -> None:
+    needed = min(
+        family.smallest(demand, room.disk_slots)
+        for family in families
+        if choice in ("auto", family.name)
+    )
+    smallest = demand.live_nbytes + needed
+    if budget.memory_nbytes >= smallest:
+        return
+    kind = "" if choice == "auto" else f"{choice} "
+    raise BudgetTooSmall(
+        f"{budget.memory_nbytes} bytes of memory hold no {kind}schedule of "
+        f"{demand.steps} steps with restarts of {demand.restart_nbytes}, records of "
+        f"{demand.record_nbytes} and live rows of {demand.live_nbytes} bytes: give at least "
+        f"{smallest}",
+        smallest,
+    )

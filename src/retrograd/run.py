@@ -13,7 +13,8 @@ from retrograd.cost import Costs
 from retrograd.errors import NotEnoughMemory, NotSupported, OutOfOrder
 from retrograd.events import Event, Kind, Observer
 from retrograd.executor import Executor
-from retrograd.planner import Choice, Plan, plan_layout
+from retrograd.planner import Choice, plan_layout
+from retrograd.plans import Plan
 from retrograd.problem import Problem
 from retrograd.report import report
 from retrograd.sizes import Size, format_nbytes, free_nbytes

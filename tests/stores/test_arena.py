@@ -15,7 +15,8 @@ from retrograd.actions import Action, Reverse
 from retrograd.errors import BudgetTooSmall
 from retrograd.executor import Executor
 from retrograd.layout import Field, Layout
-from retrograd.planner import Plan, plan_layout
+from retrograd.planner import plan_layout
+from retrograd.plans import Plan
 from retrograd.schedules import KeepAll
 from retrograd.stores.arena import Arena
 from retrograd.verify import replay_rows

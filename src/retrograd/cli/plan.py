@@ -13,7 +13,8 @@ from retrograd.errors import InvalidArgument
 from retrograd.families import NAMES
 from retrograd.layout import StateRows
 from retrograd.pictures import save_curve
-from retrograd.planner import Plan, plan
+from retrograd.planner import plan
+from retrograd.plans import Plan
 from retrograd.schedule_file import Header, write_schedule
 from retrograd.sizes import Size, parse_nbytes
 

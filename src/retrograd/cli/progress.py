@@ -16,7 +16,7 @@ from rich.progress import (
 )
 
 from retrograd.events import Event, Kind
-from retrograd.planner import Plan
+from retrograd.plans import Plan
 
 _REVERSE_WEIGHT = 1.5
 """A reverse step takes about this many times a forward step; it also sums up the gradient."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from retrograd.errors import InvalidArgument, MissingExtra
-from retrograd.planner import Alternative, Plan
+from retrograd.plans import Alternative, Plan
 
 _STYLES: Final = (
     ("#000000", "o", "-"),

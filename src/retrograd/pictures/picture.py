@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from retrograd.actions import DISK, Action, Advance, Record, Reverse, Tier
 from retrograd.errors import InvalidArgument
-from retrograd.planner import Plan
+from retrograd.plans import Plan
 from retrograd.run import Result
 from retrograd.sizes import format_nbytes
 from retrograd.timeline import Timeline, from_actions, from_events

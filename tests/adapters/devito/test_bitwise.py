@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import retrograd
+from retrograd.stores.tier import HeldStore
 
 CASES = [
     *((dimensions, dtype, "OT2") for dimensions in (1, 2, 3) for dtype in ("float32", "float64")),
@@ -48,6 +49,24 @@ def test_equals_keep_all(any_wave: Any, last: int) -> None:
             assert run.result.tally.forward_steps == run.plan.forward_steps
             assert run.plan.steps == last
     assert wave.u._data is None
+
+
+@pytest.mark.parametrize("samples", [3, 5, 8])
+def test_restarts_in_a_store_change_no_bit(any_wave: Any, samples: int) -> None:
+    wave, store = any_wave, HeldStore()
+    run = retrograd.devito.checkpointed(
+        wave.forward,
+        wave.gradient,
+        memory=samples * wave.sample_nbytes,
+        disk=8 * wave.sample_nbytes,
+        costs=retrograd.Costs(1.0),
+        stores={"disk": store},
+    )
+    assert run.plan.name == "tiered-mixed"
+    assert equal(wave.run(run), wave.keep_all())
+    assert run.result.tally.forward_steps == run.plan.forward_steps
+    assert run.plan.prediction.disk_nbytes == 8 * wave.sample_nbytes
+    assert store.nbytes == 0
 
 
 def test_keep_all_by_name_takes_every_sample_once(wave: Any) -> None:

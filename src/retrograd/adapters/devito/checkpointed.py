@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from retrograd.actions import Tier
 from retrograd.adapters.devito.describe import describe
 from retrograd.adapters.devito.problem import Problem
+from retrograd.cost import Costs
 from retrograd.errors import OutOfOrder
 from retrograd.events import Observer
-from retrograd.planner import Choice, Plan
+from retrograd.planner import Choice
+from retrograd.plans import Plan
 from retrograd.run import Result, Run, Tally
 from retrograd.sizes import Size
+from retrograd.stores.tier import Store
 
 Operator = Any
 
@@ -22,8 +26,11 @@ def checkpointed(
     gradient: Operator,
     *,
     memory: Size = "auto",
+    disk: Size = 0,
+    costs: Costs | None = None,
     schedule: Choice = "auto",
     names: Mapping[str, str] | None = None,
+    stores: Mapping[Tier, Store] | None = None,
     observers: Sequence[Observer] = (),
 ) -> CheckpointedRun:
     """Run two Devito operators within a memory budget, with the result of keeping everything.
@@ -38,9 +45,13 @@ def checkpointed(
     forward, gradient : operators; the gradient reads the wavefields that the forward writes.
     memory : budget of everything the engine allocates: bytes, ``"10 GB"``, ``"1/16"`` of all
         samples of the wavefields, or ``"auto"``.
-    schedule : ``"auto"``, ``"keep-all"``, ``"mixed"``, ``"revolve"``, or a schedule.
+    disk : as `memory`; none unless it is given.
+    costs : what steps and transfers cost, which predicted seconds and a disk are judged by:
+        ``retrograd.calibrate(retrograd.devito.Problem(forward, gradient, …))`` measures them.
+    schedule : ``"auto"``, one of the names in `retrograd.families.NAMES`, or a schedule.
     names : wavefields' names in the gradient operator, mapped to those in the forward, where
         they differ: ``{"u0": "u"}``.
+    stores : where the restarts of other tiers than memory are kept, by tier.
     observers : called with every event, such as a progress bar.
 
     Raises
@@ -50,12 +61,16 @@ def checkpointed(
     BudgetTooSmall
         naming the smallest budget that works.
     """
-    return CheckpointedRun(
-        Problem(forward, gradient, names=names, accumulate=True),
+    plan_run = partial(
+        Run,
         memory=memory,
+        disk=disk,
+        costs=costs,
         schedule=schedule,
+        stores=stores,
         observers=observers,
     )
+    return CheckpointedRun(Problem(forward, gradient, names=names, accumulate=True), plan_run)
 
 
 class CheckpointedRun:
@@ -65,19 +80,10 @@ class CheckpointedRun:
     the same keyword arguments as the operators' ``apply``, less the wavefields.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        *,
-        memory: Size,
-        schedule: Choice,
-        observers: Sequence[Observer],
-    ) -> None:
+    def __init__(self, problem: Problem, plan_run: Callable[[Problem], Run]) -> None:
         self._problem = problem
-        self._plan_run = partial(
-            Run, problem, memory=memory, schedule=schedule, observers=observers
-        )
-        self._run = self._plan_run()
+        self._plan_run = plan_run
+        self._run = plan_run(problem)
         self._result: Result | None = None
 
     @property
@@ -122,7 +128,7 @@ class CheckpointedRun:
         self._problem.initial = dict(initial or {})
         self._problem.bind_forward()
         if self._problem.steps != self.plan.steps:
-            self._run = self._plan_run()
+            self._run = self._plan_run(self._problem)
         return self._run.forward(keep=keep)
 
     def reverse(self, **arguments: Any) -> Result:
