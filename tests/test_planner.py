@@ -91,6 +91,77 @@ def test_an_explanation_names_the_alternatives() -> None:
         assert words in text
 
 
+COSTS = retrograd.Costs(0.02, 0.03, 1e-4, 2e-4, write_rate=1e9, read_rate=2e9)
+WAVE = {"restart_nbytes": 10**7, "record_nbytes": 5 * 10**6, "free_start": True}
+ROWS = retrograd.StateRows(2, 1)
+
+
+@pytest.mark.parametrize("rows", [None, ROWS])
+@pytest.mark.parametrize("disk", [0, "2 GB", "50 GB"])
+@pytest.mark.parametrize("memory", ["1/64", "1/8", "2/1"])
+def test_the_chosen_one_is_the_fastest_and_takes_what_is_said(
+    memory: str, disk: Any, rows: Any
+) -> None:
+    options = {"disk": disk, "costs": COSTS, "record_in_state": True, "state_rows": rows}
+    plan = retrograd.plan(300, **WAVE, memory=memory, **options)
+    compared = {a.name: a.prediction for a in plan.alternatives if a.prediction is not None}
+    assert min(p.seconds for p in compared.values()) == plan.seconds
+    assert compared[plan.name] == plan.prediction
+    assert plan.prediction.disk_nbytes <= plan.budget.disk_nbytes
+    assert {"tiered-mixed", "h-revolve", "multistage"} <= compared.keys() or not disk
+    counts = verify(
+        plan.schedule,
+        steps=300,
+        restart_nbytes=10**7,
+        record_nbytes=5 * 10**6,
+        budgets={"disk": plan.budget.disk_nbytes},
+        record_in_state=True,
+        free_start=True,
+        state_rows=rows,
+    )
+    assert counts.forward_steps == plan.forward_steps
+    assert counts.peak_nbytes.get("disk", 0) == plan.prediction.disk_nbytes
+    transfers = counts.saves.get("disk", 0) + counts.restores.get("disk", 0)
+    assert transfers * 10**7 == plan.prediction.traffic_nbytes
+    assert plan.seconds == COSTS.seconds(counts, 10**7)
+
+
+@pytest.mark.parametrize("disk", [0, 6 * 10**7])
+@pytest.mark.parametrize("rows", [None, ROWS])
+@pytest.mark.parametrize("call", [1e-4, 0.05])
+def test_more_memory_never_predicts_more_seconds(disk: int, rows: Any, call: float) -> None:
+    costs = retrograd.Costs(0.02, 0.03, call, 2 * call, write_rate=1e9, read_rate=2e9)
+    options = {"disk": disk, "costs": costs, "record_in_state": True, "state_rows": rows}
+    seconds = [
+        retrograd.plan(60, **WAVE, memory=units * 5 * 10**6, **options).seconds
+        for units in range(0 if disk else 2, 66)
+    ]
+    assert seconds == sorted(seconds, reverse=True)
+    assert seconds[-1] == pytest.approx(60 * 0.05 + 3 * call)
+
+
+def test_a_disk_is_used_only_where_it_pays() -> None:
+    slow = retrograd.Costs(0.02, write_rate=1e6, read_rate=1e6)
+    for costs, used in ((COSTS, True), (slow, False)):
+        plan = retrograd.plan(300, **WAVE, memory="1/64", disk="1 GB", costs=costs)
+        assert (plan.name == "tiered-mixed") == used
+        assert (plan.prediction.disk_nbytes > 0) == used
+
+
+def test_the_table_says_what_each_takes_and_why_it_lost() -> None:
+    plan = retrograd.plan(300, **WAVE, memory="1/64", disk="100 MB", costs=COSTS)
+    text = plan.explain()
+    for words in ("tiered-mixed", "more s", "of disk", "seconds", "traffic", "impossible: needs"):
+        assert words in text
+    assert "schedule" not in plan.summary()
+
+
+def test_levels_where_states_are_rows() -> None:
+    plan = retrograd.plan(1615, **WAVE, memory=25 * 5 * 10**6, state_rows=ROWS)
+    assert (plan.name, plan.forward_steps) == ("levels", 4868)
+    assert plan.peak_nbytes <= 25 * 5 * 10**6
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -109,6 +180,14 @@ def test_an_explanation_names_the_alternatives() -> None:
         ({"live_nbytes": "-1"}, "not a size"),
         ({"schedule": "revolv"}, 'did you mean "revolve"'),
         ({"free_start": 1}, "True"),
+        ({"disk": 100}, "depends on what steps and transfers cost"),
+        ({"disk": "many"}, "not a budget"),
+        ({"disk": -1}, "not a size"),
+        ({"disk": 1, "costs": COSTS, "schedule": "multistage"}, "holds no restart"),
+        ({"disk": 2, "costs": COSTS, "schedule": "disk-revolve"}, "of disk"),
+        ({"schedule": "levels"}, "does not consist of records"),
+        ({"schedule": "h-revolve"}, "holds no restart"),
+        ({"state_rows": retrograd.StateRows(3, 0)}, "is not 3 records"),
     ],
     ids=str,
 )

@@ -76,6 +76,7 @@ class Family:
     make : the schedule for a demand and the room there is, which is enough.
     smallest : the fewest bytes of memory besides the live ones, given the restarts on disk.
     needs_disk : whether it is of use only with a disk.
+    shares_memory : whether restarts and records share the memory, as it is best for steps.
     longest : beyond so many steps it is not considered unless it is asked for.
     most_cells : as `longest`, for steps times restarts, where all these are tabulated.
     """
@@ -84,6 +85,7 @@ class Family:
     make: Callable[[Demand, Room], Schedule]
     smallest: Callable[[Demand, int], int]
     needs_disk: bool = False
+    shares_memory: bool = False
     longest: int = 10**12
     most_cells: int = 10**12
 
@@ -195,8 +197,8 @@ def _revolve_smallest(demand: Demand, disk_slots: int) -> int:
 
 FAMILIES: Final = (
     Family("keep-all", _keep_all, _all_records),
-    Family("levels", _levels, _some_rows),
-    Family("mixed", _mixed, _mixed_smallest),
+    Family("levels", _levels, _some_rows, shares_memory=True),
+    Family("mixed", _mixed, _mixed_smallest, shares_memory=True),
     Family("revolve", _revolve, _revolve_smallest),
     Family("tiered-mixed", _tiered_mixed, _restart_or_records, needs_disk=True, longest=20_000),
     Family("h-revolve", _h_revolve, _restart, needs_disk=True, most_cells=400_000),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
@@ -24,6 +25,8 @@ Choice: TypeAlias = str | Iterable[Action]
 
 _ANY: Final = 1 << 62
 """More bytes than any disk has."""
+
+_RECORDS_LESS: Final = 8
 
 
 def plan(
@@ -261,9 +264,29 @@ def _made(
     smallest = demand.live_nbytes + family.smallest(demand, room.disk_slots)
     if budget.memory_nbytes < smallest:
         return _Candidate(family.name, None, None, f"impossible: needs {format_nbytes(smallest)}")
-    schedule = family.make(demand, room)
     if costs is None:
-        return _Candidate(family.name, schedule, None)
+        return _Candidate(family.name, family.make(demand, room), None)
+    made = [
+        _predicted(family, demand, replace(budget, memory_nbytes=nbytes), costs)
+        for nbytes in _memories(family, demand, budget, costs)
+        if nbytes >= smallest
+    ]
+    return min(made, key=lambda one: one.rank if one.schedule is not None else math.inf)
+
+
+def _memories(family: Family, demand: Demand, budget: Budget, costs: Costs) -> Iterator[int]:
+    """The memory there is; where calls cost more than steps, a little less may be faster.
+
+    A schedule that runs the fewest steps may make a few more calls than one in less memory.
+    """
+    yield budget.memory_nbytes
+    if family.shares_memory and costs.forward_call + costs.reverse_call > costs.forward_step:
+        for records in range(1, _RECORDS_LESS + 1):
+            yield budget.memory_nbytes - records * demand.record_nbytes
+
+
+def _predicted(family: Family, demand: Demand, budget: Budget, costs: Costs) -> _Candidate:
+    schedule = family.make(demand, room_of(demand, budget, costs))
     found = predict(schedule, demand, replace(budget, disk_nbytes=_ANY), costs)
     if found.disk_nbytes > budget.disk_nbytes:
         needed = format_nbytes(found.disk_nbytes)

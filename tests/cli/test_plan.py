@@ -96,6 +96,13 @@ def test_what_is_no_schedule_is_bad_input(
         (("--memory", "5", "--steps", "0"), "at least 1"),
         (("--memroy", "5"), 'did you mean "--memory"'),
         ((), "--memory"),
+        (("--memory", "5", "--disk", "9"), "give --forward-seconds"),
+        (("--memory", "5", "--write-rate", "9"), "without --forward-seconds"),
+        (("--memory", "5", "--forward-seconds", "-1"), "not negative"),
+        (("--memory", "5", "--forward-seconds", "nan"), "not negative"),
+        (("--memory", "5", "--forward-seconds", "1", "--read-rate", "0"), "positive"),
+        (("--memory", "5", "--state-rows", "0"), "at least 1"),
+        (("--memory", "5", "--state-rows", "3"), "is not 3 records"),
         (("--memory", "5", "--actions", "/nowhere/at/all"), "cannot be written"),
     ],
 )
@@ -106,6 +113,47 @@ def test_bad_input_is_refused(
     assert (said.status, said.out) == (2, "")
     assert message in said.err
     assert len(said.err.strip().splitlines()) == 1
+
+
+DISK = ("--forward-seconds", 0.02, "--write-rate", "1", "--read-rate", "2", "--disk", 40)
+
+
+def test_a_disk_with_its_speed(retrograd_: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "actions.jsonl"
+    words = ("--memory", 20, *DISK, "--actions", file, "--json")
+    slow = retrograd_("plan", *SIZES, *words).json
+    words = ("--memory", 20, *DISK, "--write-rate", "1kB", "--read-rate", "1kB")
+    fast = retrograd_("plan", *SIZES, *words, "--actions", file, "--json").json
+    assert slow["disk_bytes"] == 0 < fast["disk_bytes"] <= 40
+    assert fast["seconds"] < slow["seconds"]
+    assert fast["schedule"] == "tiered-mixed"
+    assert retrograd_("verify", file, "--json").json["peak_nbytes"]["disk"] == fast["disk_bytes"]
+
+
+def test_the_table_of_alternatives_is_shown_on_request(retrograd_: Callable[..., Any]) -> None:
+    assert "revolve" not in retrograd_("plan", *SIZES, "--memory", 50).out
+    said = retrograd_("plan", *SIZES, "--memory", 50, *DISK, "--compare").out
+    for word in ("revolve", "h-revolve", "multistage", "seconds", "traffic", "chosen"):
+        assert word in said
+
+
+def test_states_that_are_rows(retrograd_: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "actions.jsonl"
+    words = ("--memory", 25, "--state-rows", 2, "--free-start", "--json", "--actions", file)
+    found = retrograd_("plan", *SIZES, *words).json
+    assert (found["schedule"], found["forward_steps"]) == ("levels", 4868)
+    assert retrograd_("verify", file, "--json").json["forward_steps"] == 4868
+
+
+def test_a_curve_for_every_schedule(retrograd_: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "curve.svg"
+    words = ("--steps", 60, "--restart-bytes", 2, "--record-bytes", 1, "--memory", 20)
+    said = retrograd_("plan", *words, *DISK, "--curve", file)
+    assert said.status == 0
+    drawn = file.read_text()
+    assert "<svg" in drawn
+    said = retrograd_("plan", *words, "--curve", tmp_path / "curve.txt")
+    assert (said.status, said.out) == (2, "")
 
 
 def test_a_million_steps_are_planned_at_once(retrograd_: Callable[..., Any]) -> None:
