@@ -124,7 +124,7 @@ def test_a_disk_with_its_speed(retrograd_: Callable[..., Any], tmp_path: Path) -
     slow = retrograd_("plan", *SIZES, *words).json
     words = ("--memory", 20, *DISK, "--write-rate", "1kB", "--read-rate", "1kB")
     fast = retrograd_("plan", *SIZES, *words, "--actions", file, "--json").json
-    assert slow["disk_bytes"] == 0 < fast["disk_bytes"] <= 40
+    assert slow["disk_bytes"] < fast["disk_bytes"] <= 40
     assert fast["seconds"] < slow["seconds"]
     assert fast["schedule"] == "tiered-mixed"
     assert retrograd_("verify", file, "--json").json["peak_nbytes"]["disk"] == fast["disk_bytes"]
