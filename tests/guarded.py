@@ -37,18 +37,23 @@ class GuardedArena(Arena):
         yield from self._watched(super().advance(start, stop))
 
     def record(self, start: int, stop: int) -> Iterator[ForwardCall]:
-        record_origin = 0
+        calls = []
         for call in self._watched(super().record(start, stop)):
             yield call
-            record_origin = call.target.record_origin
-        window = self.live()
-        first, end = self.layout.record_rows
-        for step in range(start, stop):
-            if self.layout.records:
-                rows = {("record", record_origin + step)}
-            else:
-                rows = {("state", window.origin + step + age) for age in range(first, end)}
-            self._protect(("record", step), rows)
+            calls.append(call)
+        for call in calls:
+            for step in range(call.start, call.stop):
+                self._protect(("record", step), set(self._rows_of_record(call, step)))
+
+    def _rows_of_record(self, call: ForwardCall, step: int) -> Iterator[Row]:
+        if self.layout.records:
+            yield "record", call.target.record_origin + step
+        elif self.layout.contiguous:  # the rows of all calls have come to lie beside the live ones
+            for age in range(*self.layout.record_rows):
+                yield "state", self.live().origin + step + age
+        else:
+            window = call.source if step == call.start else call.target
+            yield "state", window.origin + step
 
     def save(self, step: int) -> None:
         super().save(step)

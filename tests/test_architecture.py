@@ -15,9 +15,9 @@ SOURCE = ROOT / "src" / "retrograd"
 FRAMEWORKS = {"devito", "scipy", "matplotlib", "rich", "jax", "torch", "dask", "mpi4py", "segyio"}
 
 CORE = (
-    "actions arguments calibrate citations cost demand errors events executor families layout pace "
-    "pictures placement planner plans prediction problem ranges report run schedule_file schedules "
-    "sizes stores suggest timeline verify"
+    "actions arguments calibrate citations cost demand errors events executor families layout "
+    "pace pictures placement placement_packed placements planner plans prediction problem "
+    "ranges report run schedule_file schedules sizes stores suggest timeline verify"
 ).split()
 MAY_IMPORT = {
     "actions": "",
@@ -28,7 +28,9 @@ MAY_IMPORT = {
     "schedules": "actions arguments errors",
     "layout": "errors",
     "placement": "errors layout",
-    "verify": "actions errors layout placement ranges",
+    "placement_packed": "errors layout placement",
+    "placements": "layout placement placement_packed",
+    "verify": "actions errors layout placement placements ranges",
     "sizes": "arguments errors",
     "cost": "actions errors verify",
     "demand": "layout",
@@ -38,7 +40,7 @@ MAY_IMPORT = {
     "planner": "actions arguments cost demand errors families layout plans prediction sizes "
     "suggest",
     "problem": "layout",
-    "stores": "layout placement",
+    "stores": "layout placement placements",
     "events": "actions",
     "pace": "errors",
     "executor": "actions errors events pace problem stores",

@@ -11,6 +11,7 @@ from retrograd.actions import DISK, INITIAL, Action, Advance, Drop, Record, Rest
 from retrograd.errors import BudgetTooSmall
 from retrograd.layout import Field, Layout
 from retrograd.placement import Move, Piece, Placement, Span
+from retrograd.placement_packed import PackedPlacement
 from retrograd.schedules import KeepAll
 from retrograd.verify import replay_rows
 from tests.counting import LAYOUTS
@@ -70,7 +71,7 @@ def test_an_advance_that_cannot_slide_says_what_it_needs() -> None:
 
 
 def test_a_packed_advance_needs_its_last_row_only() -> None:
-    placement = Placement(PACKED, 2 * PACKED.row_nbytes)
+    placement = PackedPlacement(PACKED, 2 * PACKED.row_nbytes)
     list(placement.save(0))
     assert spans(placement.advance(0, 1000)) == [(0, 1000, 0, 1)]
     assert placement.peak_nbytes == 2 * PACKED.row_nbytes
@@ -96,11 +97,25 @@ def test_an_older_restart_is_not_continued_over_the_rows_above_it() -> None:
     assert spans(placement.advance(0, 3)) == [(0, 3, 4, 7)]
 
 
-def test_records_above_a_restart_are_not_written_by_going_on_from_it() -> None:
-    placement = Placement(PACKED, 10 * PACKED.row_nbytes)
+def test_packed_rows_that_are_given_up_are_used_again() -> None:
+    """A sliding window of three records, and a restart given up from under them."""
+    placement = PackedPlacement(PACKED, 5 * PACKED.row_nbytes)
     list(placement.save(0))
     list(placement.record(0, 3))
-    assert list(placement.restore(0, last=False)) == [Move(0, 3, 1)]
+    placement.drop(0)
+    for step in range(3, 50):
+        placement.forget(step - 3, step - 2)
+        list(placement.record(step, step + 1))
+    assert placement.peak_nbytes == 4 * PACKED.row_nbytes
+    assert next(placement.reverse(50, 47)).stop == 50
+
+
+def test_a_packed_restart_is_gone_on_from_without_writing_what_is_kept() -> None:
+    placement = PackedPlacement(PACKED, 10 * PACKED.row_nbytes)
+    list(placement.save(0))
+    list(placement.record(0, 3))
+    assert list(placement.restore(0, last=False)) == []
+    assert spans(placement.advance(0, 2)) == [(0, 2, 0, 3)]  # rows 0, 1 and 2 are records
 
 
 def test_the_top_restart_is_continued_where_it_lies() -> None:

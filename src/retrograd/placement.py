@@ -4,11 +4,11 @@ A :class:`Placement` follows the actions of a schedule and says where each row g
 bytes; :class:`retrograd.stores.arena.Arena` does that, and :mod:`retrograd.verify` replays a
 schedule on a placement alone to know the bytes it takes. Both therefore agree by construction.
 
-The rows form one stack. Restarts and records protect the rows they lie in, from the bottom up to
-``top``; the live state lies at or above the rows it was restored to, and a step writes the next
-row above it. A restart is saved by protecting the live rows where they are, and restored by going
-on from them. Rows of record-only fields form a second stack, which grows down from the far end
-of the same bytes.
+The rows of a contiguous layout, which compiled code works on, form one stack. Restarts and records
+protect the rows they lie in, from the bottom up to ``top``; the live state lies at or above the
+rows it was restored to, and a step writes the next row above it. A restart is saved by protecting
+the live rows where they are, and restored by going on from them. Rows that are handed out one by
+one have a map of their own, :mod:`retrograd.placement_packed`.
 """
 
 from __future__ import annotations
@@ -66,11 +66,12 @@ class _Kept:
     start: int
     stop: int | None
     origin: int
-    record_origin: int
 
 
 class Placement:
-    """Follows a schedule and says where each row lies within ``capacity_nbytes``.
+    """Follows a schedule and says where each row of a contiguous layout lies.
+
+    All is within ``capacity_nbytes``.
 
     Raises
     ------
@@ -105,19 +106,11 @@ class Placement:
     def _end(self, kept: _Kept) -> int:
         if kept.stop is None:
             return kept.origin + kept.start + self._layout.depth
-        if self._layout.records:
-            return 0
         return kept.origin + kept.stop - 1 + self._layout.record_rows[1]
 
-    def _record_top(self) -> int:
-        if not self._layout.records:
-            return 0
-        return max((k.record_origin + k.stop for k in self._kept if k.stop is not None), default=0)
-
-    def _use(self, end: int, record_end: int = 0) -> None:
-        """Account for rows below ``end`` and record-only rows below ``record_end``."""
-        records = max(record_end, self._record_top())
-        nbytes = end * self._layout.row_nbytes + records * self._layout.record_row_nbytes
+    def _use(self, end: int) -> None:
+        """Account for the rows below ``end``."""
+        nbytes = end * self._layout.row_nbytes
         if nbytes > self._capacity:
             raise BudgetTooSmall(
                 f"the rows of step {self._step} end at byte {nbytes} of an arena of "
@@ -128,9 +121,6 @@ class Placement:
 
     def advance(self, start: int, stop: int) -> Iterator[Span | Move]:
         """Run to ``stop`` without keeping anything, in the free rows above the stack."""
-        if not self._layout.contiguous:
-            yield self._jump(start, stop)
-            return
         depth = self._layout.depth
         rows = self._capacity // self._layout.row_nbytes
         while start < stop:
@@ -143,13 +133,6 @@ class Placement:
             end = min(stop, start + room)
             yield self._run(start, end, recording=False)
             start = end
-
-    def _jump(self, start: int, stop: int) -> Span:
-        """A span that needs no rows but those of its last state, put on top of the stack."""
-        origin, target = self._origin, self._top() - stop
-        self._step, self._origin = stop, target
-        self._use(target + stop + self._layout.depth)
-        return Span(start, stop, origin, target, 0, recording=False)
 
     def _run(self, start: int, stop: int, *, recording: bool) -> Span:
         self._step = stop
@@ -164,9 +147,6 @@ class Placement:
 
     def record(self, start: int, stop: int) -> Iterator[Span | Move]:
         """Run to ``stop`` and protect the rows of every step's record."""
-        if self._layout.records:
-            yield self._record_apart(start, stop)
-            return
         ahead = start
         unused = self._layout.record_rows[0]
         is_tight = not self._fits(stop) and self._origin + start + unused > self._top()
@@ -183,7 +163,7 @@ class Placement:
                 ahead = start
             if self._origin + ahead > self._top():
                 yield self._slide()
-        self._kept.append(_Kept(start, stop, self._origin, 0))
+        self._kept.append(_Kept(start, stop, self._origin))
         if ahead < stop:
             yield self._run(ahead, stop, recording=True)
 
@@ -191,19 +171,11 @@ class Placement:
         rows = self._origin + stop + self._layout.depth
         return rows * self._layout.row_nbytes <= self._capacity
 
-    def _record_apart(self, start: int, stop: int) -> Span:
-        """Record into the second stack; of the state only its last row is kept."""
-        record_origin = self._record_top() - start
-        span = replace(self._jump(start, stop), recording=True, record_origin=record_origin)
-        self._kept.append(_Kept(start, stop, span.target, record_origin))
-        self._use(max(self._top(), span.target + stop + self._layout.depth))
-        return span
-
     def save(self, step: int) -> Iterator[Move]:
         """Protect the live rows as a restart, after bringing them down to the top."""
         if self._origin + step > self._top():
             yield self._slide()
-        self._kept.append(_Kept(step, None, self._origin, 0))
+        self._kept.append(_Kept(step, None, self._origin))
 
     def restore(self, step: int, *, last: bool) -> Iterator[Move]:
         """Go on from the rows of the restart at ``step``, or above whatever lies on top of it."""
@@ -245,13 +217,10 @@ class Placement:
         while at > start:
             found = self._holder(at - 1)
             low = max(found.start, start)
-            if pieces and (found.origin, found.record_origin) == (
-                pieces[-1].origin,
-                pieces[-1].record_origin,
-            ):
+            if pieces and found.origin == pieces[-1].origin:
                 pieces[-1] = replace(pieces[-1], start=low)
             else:
-                pieces.append(Piece(at, low, found.origin, found.record_origin))
+                pieces.append(Piece(at, low, found.origin, 0))
             at = low
         if not keep:
             self.forget(start, stop)
@@ -262,4 +231,4 @@ class Placement:
         for kept in reversed(self._kept):
             if kept.stop is not None and kept.start <= step < kept.stop:
                 return kept
-        return _Kept(step, step + 1, self._origin, 0)
+        return _Kept(step, step + 1, self._origin)

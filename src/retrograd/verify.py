@@ -29,7 +29,8 @@ from retrograd.actions import (
 )
 from retrograd.errors import IllegalAction, InvalidArgument
 from retrograd.layout import Layout, StateRows
-from retrograd.placement import Move, Placement
+from retrograd.placement import Move
+from retrograd.placements import MemoryMap, placement_of
 from retrograd.ranges import Ranges
 
 
@@ -148,7 +149,7 @@ def replay_rows(actions: Iterable[Action], layout: Layout, capacity_nbytes: int)
     BudgetTooSmall
         if the rows do not fit in ``capacity_nbytes``.
     """
-    placement = Placement(layout, capacity_nbytes)
+    placement = placement_of(layout, capacity_nbytes)
     moved = 0
     for action in actions:
         rows = _moved_rows(placement, action)
@@ -156,7 +157,7 @@ def replay_rows(actions: Iterable[Action], layout: Layout, capacity_nbytes: int)
     return RowCounts(placement.peak_nbytes, moved * layout.row_nbytes)
 
 
-def _moved_rows(placement: Placement, action: Action) -> Iterable[object]:
+def _moved_rows(placement: MemoryMap, action: Action) -> Iterable[object]:
     """Perform an action on a memory map, and return what it is made of."""
     match action:
         case Advance(start, stop):

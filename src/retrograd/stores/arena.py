@@ -9,7 +9,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from retrograd.layout import Field, Layout
-from retrograd.placement import Move, Placement, Span
+from retrograd.placement import Move, Span
+from retrograd.placements import placement_of
 from retrograd.stores.pages import zeros
 from retrograd.stores.parallel_copy import copy_rows
 
@@ -93,7 +94,7 @@ class Arena:
         self.nbytes = nbytes
         self._bytes = zeros(nbytes)
         self._regions = self._place_regions()
-        self._placement = Placement(layout, nbytes)
+        self._placement = placement_of(layout, nbytes)
         self.moves = 0
         """How often live rows had to be copied to another place so far."""
 
@@ -110,7 +111,7 @@ class Arena:
 
     def reset(self) -> None:
         """Forget everything saved; state 0 is live again, its rows not yet written."""
-        self._placement = Placement(self.layout, self.nbytes)
+        self._placement = placement_of(self.layout, self.nbytes)
 
     def address(self, field: int) -> int:
         """The address of the region of a state field."""
@@ -196,9 +197,6 @@ class Arena:
 
     def _move(self, move: Move) -> None:
         self.moves += 1
-        for index, field in enumerate(self.layout.state):
-            width = field.nbytes if self.layout.contiguous else self.layout.row_nbytes
-            region = self._bytes[self._regions[index] if self.layout.contiguous else 0 :]
-            copy_rows(region, move.source, move.target, move.count, width)
-            if not self.layout.contiguous:
-                return
+        for region, field in zip(self._regions, self.layout.state, strict=True):
+            rows = self._bytes[region:]
+            copy_rows(rows, move.source, move.target, move.count, field.nbytes)

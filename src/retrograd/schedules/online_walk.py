@@ -1,0 +1,92 @@
+"""The actions of a schedule whose number of steps is unknown until the forward has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+from retrograd.actions import (
+    INITIAL,
+    Action,
+    Drop,
+    Forget,
+    Record,
+    Restore,
+    Reverse,
+    Save,
+)
+from retrograd.schedules.mixed_best import best_tree
+from retrograd.schedules.mixed_walk import walk
+from retrograd.schedules.online_restarts import Room, held_after, saves
+
+
+def forward(room: Room) -> Iterator[Action]:
+    """Yield actions without end; each ``Record`` is one step, after which one may stop."""
+    if not room.free_start:
+        yield Save(0)
+    coming = saves(room)
+    due, lost = next(coming, (None, None))
+    restarts, oldest, window = 1, 0, room.window(1)
+    for step in count():
+        if step == due and lost is None:
+            restarts += 1
+            window = room.window(restarts)
+        if oldest < step + 1 - window:
+            yield Forget(oldest, step + 1 - window)
+            oldest = step + 1 - window
+        if step == due:
+            if lost is not None:
+                yield Drop(lost)
+            yield Save(step)
+            due, lost = next(coming)
+        yield Record(step, step + 1)
+
+
+def reverse(room: Room, steps: int) -> Iterator[Action]:
+    """Yield what follows when the forward was stopped after `steps` steps."""
+    held = held_after(room, steps)
+    adjoint = _oldest_record(room, steps, len(held))
+    yield Reverse(steps, adjoint)
+    while held:
+        start = held.pop()
+        if start < adjoint:
+            yield from _reverse_gap(room, start, adjoint, len(held), steps)
+            adjoint = start
+        elif start > 0 or not room.free_start:
+            yield Drop(start)
+
+
+def forward_steps(room: Room, steps: int) -> int:
+    """Return how many forward steps `steps` steps take, each counted as often as it runs."""
+    held = held_after(room, steps)
+    stop = _oldest_record(room, steps, len(held))
+    total = steps
+    for beside in reversed(range(len(held))):
+        if held[beside] < stop:
+            total += best_tree(room.shape(stop - held[beside], beside)).forward_steps
+            stop = held[beside]
+    return total
+
+
+def _oldest_record(room: Room, steps: int, restarts: int) -> int:
+    return max(0, steps - room.window(restarts))
+
+
+def _reverse_gap(
+    room: Room, start: int, stop: int, beside: int, steps: int
+) -> Iterator[Action]:
+    """Reverse from the restart at `start`, as if the number of steps had been known there."""
+    tree = best_tree(room.shape(stop - start, beside))
+    initial = room.free_start and start == 0
+    actions = walk(
+        tree, end=steps, record_in_state=room.record_in_state, start=start, initial=initial
+    )
+    if initial:
+        yield Restore(0, INITIAL)
+    else:
+        first = next(actions)
+        saves_again = isinstance(first, Save)
+        yield Restore(start, last=not saves_again)
+        if not saves_again:
+            yield first
+    yield from actions
