@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from retrograd import pictures
 from retrograd.cli.resident import resident_nbytes
 from retrograd.errors import InvalidArgument, MissingExtra
 from retrograd.families import NAMES
@@ -76,10 +77,12 @@ def run(options: argparse.Namespace) -> int:
     files = {
         "gradient": options.out / "gradient.npz",
         "picture": options.out / "gradient.png",
+        "schedule": options.out / "schedule.svg",
         "report": options.out / "report.json",
     }
     study.save_arrays(files["gradient"], case, outcome)
     picture.draw(files["picture"], case, outcome)
+    pictures.draw(case.run.result, files["schedule"])
     figures = study.figures(case, outcome, {key: str(path) for key, path in files.items()})
     files["report"].write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     if options.json:
