@@ -8,6 +8,7 @@ from retrograd.schedules.mixed import Mixed, smallest_memory_units
 from retrograd.schedules.multistage import Multistage
 from retrograd.schedules.revolve import Revolve
 from retrograd.schedules.streaming import Streaming
+from retrograd.schedules.sweeps import Sweeps
 from retrograd.schedules.tiered_mixed import TieredMixed
 from retrograd.schedules.two_level import TwoLevel
 
@@ -21,6 +22,7 @@ __all__ = [
     "PeriodicDiskRevolve",
     "Revolve",
     "Streaming",
+    "Sweeps",
     "TierSlots",
     "TieredMixed",
     "TwoLevel",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from retrograd.actions import Action
+from retrograd.actions import INITIAL, Action
 from retrograd.arguments import flag, whole
 from retrograd.errors import BudgetTooSmall
 from retrograd.schedules.mixed_best import best_tree
@@ -113,7 +113,7 @@ class Mixed:
             self._tree(),
             end=self.steps,
             record_in_state=self.record_in_state,
-            initial=self.free_start,
+            base=INITIAL if self.free_start else None,
         )
 
     def _as_revolve(self) -> Revolve | None:

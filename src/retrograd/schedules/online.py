@@ -33,16 +33,40 @@ class OnlineSchedule(ABC):
 
     def actions(self, steps: int) -> Iterator[Action]:
         """Yield all actions for a forward that is stopped after `steps` steps."""
-        steps = whole("steps", steps, least=1)
-        for action in self.forward():
-            yield action
-            if isinstance(action, Record) and action.stop == steps:
-                break
-        yield from self.reverse(steps)
+        return iter(Stopped(self, steps))
 
     def forward_steps(self, steps: int) -> int:
         """Forward steps that run for `steps` steps, each counted as often as it runs."""
-        return online_walk.forward_steps(self.room, whole("steps", steps, least=1))
+        return Stopped(self, steps).forward_steps
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What an online schedule was, once the number of steps is known: a schedule like others.
+
+    Parameters
+    ----------
+    schedule : the online schedule.
+    steps : how many steps its forward made, at least 1.
+    """
+
+    schedule: OnlineSchedule
+    steps: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", whole("steps", self.steps, least=1))
+
+    @property
+    def forward_steps(self) -> int:
+        """Forward steps that run, each counted as often as it runs."""
+        return online_walk.forward_steps(self.schedule.room, self.steps)
+
+    def __iter__(self) -> Iterator[Action]:
+        for action in self.schedule.forward():
+            yield action
+            if isinstance(action, Record) and action.stop == self.steps:
+                break
+        yield from self.schedule.reverse(self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +120,8 @@ class OnlineRevolve(OnlineSchedule):
     Reverse(stop=2, start=1, keep=False)
     Restore(step=0, tier='memory', last=True)
     Reverse(stop=1, start=0, keep=False)
-    >>> OnlineRevolve(100).forward_steps(10_000), Revolve(10_000, 100).forward_steps
-    (34750, 34747)
+    >>> OnlineRevolve(100).forward_steps(10_000)  # Revolve(10_000, 100) runs 34747
+    34750
     """
 
     slots: int

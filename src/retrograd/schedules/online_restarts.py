@@ -121,9 +121,7 @@ def _replacements(room: Room, held: list[int]) -> Iterator[tuple[int, int]]:
                 anchor = next(ahead, _ENDLESS * len(limits))
 
 
-def _cheapest(
-    held: list[int], step: int, anchors: set[int], reaches: list[_Counts]
-) -> int | None:
+def _cheapest(held: list[int], step: int, anchors: set[int], reaches: list[_Counts]) -> int | None:
     """Return the position of the restart to replace by one at `step`; the last if several tie."""
     gaps = np.diff(np.array([*held, step]))
     merged = gaps[:-1] + gaps[1:]

@@ -72,21 +72,17 @@ def _oldest_record(room: Room, steps: int, restarts: int) -> int:
     return max(0, steps - room.window(restarts))
 
 
-def _reverse_gap(
-    room: Room, start: int, stop: int, beside: int, steps: int
-) -> Iterator[Action]:
+def _reverse_gap(room: Room, start: int, stop: int, beside: int, steps: int) -> Iterator[Action]:
     """Reverse from the restart at `start`, as if the number of steps had been known there."""
     tree = best_tree(room.shape(stop - start, beside))
-    initial = room.free_start and start == 0
-    actions = walk(
-        tree, end=steps, record_in_state=room.record_in_state, start=start, initial=initial
-    )
-    if initial:
-        yield Restore(0, INITIAL)
+    base = INITIAL if room.free_start and start == 0 else None
+    actions = walk(tree, start=start, end=steps, record_in_state=room.record_in_state, base=base)
+    if base:
+        yield Restore(start, base)
     else:
         first = next(actions)
-        saves_again = isinstance(first, Save)
-        yield Restore(start, last=not saves_again)
-        if not saves_again:
+        is_last = not isinstance(first, Save)
+        yield Restore(start, last=is_last)
+        if is_last:
             yield first
     yield from actions
