@@ -1,4 +1,4 @@
-"""Several reverse sweeps: legal at every size, as many steps as claimed, never more than repeating."""
+"""Several reverse sweeps: legal at every size, and as many steps as claimed."""
 
 from __future__ import annotations
 

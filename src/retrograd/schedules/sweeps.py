@@ -29,6 +29,8 @@ from retrograd.schedules.mixed_walk import walk, walk_from_restart
 _LONGER: Final = (1.0, 1.15, 1.4, 1.8, 2.5)
 """How much longer than the others the last segment may be: the first sweep runs it once less."""
 
+_STRIDE: Final = 1.08
+
 
 @dataclass(frozen=True, slots=True)
 class Sweeps:
@@ -60,7 +62,7 @@ class Sweeps:
         N − l_R + (k − 1) Σ P(l_j, m_R) + Σ F(l_j, m_j)
 
     steps, F being those of `Mixed` where the start need not stay, and m_j what is left beside the
-    restarts before the segment. All R are tried, with segments of equal
+    restarts before the segment. R is tried in steps of 8 %, or of 1, with segments of equal
     length but for the last, which may be longer. So it is the best of these, and no worse than
     repeating `Mixed` from the initial state, which is R = 0.
 
@@ -201,15 +203,16 @@ def _best_segments(schedule: Sweeps) -> tuple[int, ...]:
     """The segments with the fewest forward steps among those that are tried."""
     best, fewest = (schedule.steps,), _forward_steps(schedule, (schedule.steps,))
     paid = not schedule.free_start
-    for restarts in range(1, schedule.steps):
-        if schedule._units_beside(restarts + paid) < 0:
-            break
+    restarts = 0
+    while True:
+        restarts = max(restarts + 1, int(restarts * _STRIDE))
+        if restarts >= schedule.steps or schedule._units_beside(restarts + paid) < 0:
+            return best
         for longer in _LONGER:
             segments = _cut(schedule.steps, restarts, longer)
             found = _forward_steps(schedule, segments)
             if found < fewest:
                 best, fewest = segments, found
-    return best
 
 
 def _cut(steps: int, restarts: int, longer: float) -> tuple[int, ...]:
