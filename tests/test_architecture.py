@@ -37,8 +37,8 @@ MAY_IMPORT = {
     "families": "actions cost demand schedules",
     "prediction": "actions cost demand schedules verify",
     "plans": "actions cost demand prediction sizes",
-    "planner": "actions arguments cost demand errors families layout plans prediction sizes "
-    "suggest",
+    "planner": "actions arguments cost demand errors families layout plans prediction "
+    "schedules sizes suggest",
     "problem": "layout",
     "stores": "layout placement placements",
     "events": "actions",

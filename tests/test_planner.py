@@ -156,6 +156,22 @@ def test_the_table_says_what_each_takes_and_why_it_lost() -> None:
     assert "schedule" not in plan.summary()
 
 
+@pytest.mark.parametrize("rows", [None, ROWS])
+def test_several_sweeps_and_what_repeating_would_cost(rows: Any) -> None:
+    options = {"state_rows": rows, "record_in_state": True, "sweeps": 3}
+    plan = retrograd.plan(200, **WAVE, memory="1/5", costs=COSTS, **options)
+    ours, repeating = plan.alternatives
+    assert (plan.name, ours.forward_steps) == ("sweeps", plan.forward_steps)
+    assert repeating.forward_steps > 1.2 * plan.forward_steps
+    assert "returns to the initial state" in plan.explain()
+    assert plan.peak_nbytes <= plan.memory_nbytes
+    assert plan.seconds > 3 * 200 * COSTS.reverse_step
+    with pytest.raises(InvalidArgument, match="one reverse sweep"):
+        retrograd.plan(200, **WAVE, memory="1/5", sweeps=2, schedule="mixed")
+    with pytest.raises(BudgetTooSmall):
+        retrograd.plan(200, 2, 1, 1, sweeps=2)
+
+
 def test_levels_where_states_are_rows() -> None:
     plan = retrograd.plan(1615, **WAVE, memory=25 * 5 * 10**6, state_rows=ROWS)
     assert (plan.name, plan.forward_steps) == ("levels", 4868)

@@ -22,6 +22,7 @@ class Demand:
     scratch_nbytes : bytes of the live ones that lie outside the arena.
     fixed_nbytes : bytes in use besides and not counted in the budget: the user's own fields.
     layout : where the rows lie, if that is known.
+    sweeps : reverse sweeps over one forward.
     """
 
     steps: int
@@ -34,6 +35,7 @@ class Demand:
     scratch_nbytes: int = 0
     fixed_nbytes: int = 0
     layout: Layout | None = None
+    sweeps: int = 1
 
     @property
     def live_rows(self) -> int:

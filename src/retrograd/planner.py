@@ -16,6 +16,7 @@ from retrograd.families import FAMILIES, NAMES, Family, Room, Schedule, room_of
 from retrograd.layout import Layout, StateRows
 from retrograd.plans import Alternative, Plan
 from retrograd.prediction import Prediction, predict
+from retrograd.schedules import Sweeps, smallest_memory_units
 from retrograd.sizes import Size, format_nbytes, parse_budget, parse_disk, parse_nbytes
 from retrograd.suggest import nearest
 
@@ -41,6 +42,7 @@ def plan(
     record_in_state: bool = False,
     free_start: bool = False,
     state_rows: StateRows | None = None,
+    sweeps: int = 1,
     schedule: Choice = "auto",
 ) -> Plan:
     """Choose the fastest schedule that fits in a budget of memory and disk.
@@ -63,6 +65,8 @@ def plan(
     free_start : returning to the initial state costs nothing, as when it is zero.
     state_rows : the state consists of rows of which each is a record, as in second-order time
         stepping; this includes `record_in_state`.
+    sweeps : reverse sweeps over one forward, one after the other. With more than one, what
+        serves them all is kept in memory, and a disk is not used.
     schedule : ``"auto"``, one of the names in `retrograd.families.NAMES`, or a schedule.
 
     Raises
@@ -84,6 +88,7 @@ def plan(
         flag("record_in_state", record_in_state) or state_rows is not None,
         flag("free_start", free_start),
         state_rows,
+        sweeps=whole("sweeps", sweeps, least=1),
     )
     if state_rows and demand.restart_nbytes != state_rows.depth * demand.record_nbytes:
         raise InvalidArgument(
@@ -104,6 +109,7 @@ def plan_layout(
     disk: Size = 0,
     costs: Costs | None = None,
     free_start: bool,
+    sweeps: int = 1,
     schedule: Choice = "auto",
     keep_all_nbytes: int,
     scratch_nbytes: int = 0,
@@ -136,6 +142,7 @@ def plan_layout(
         scratch_nbytes,
         fixed_nbytes,
         layout,
+        whole("sweeps", sweeps, least=1),
     )
     budget = Budget(parse_budget(memory, keep_all_nbytes), parse_disk(disk, keep_all_nbytes))
     return _choose(demand, schedule, budget, costs, keep_all_nbytes)
@@ -164,6 +171,8 @@ def _choose(
         name = type(schedule).__name__
         only = Alternative(name, found.forward_steps, found, "given")
         return Plan(name, schedule, demand, budget, costs, keep_all_nbytes, found, (only,))
+    if demand.sweeps > 1:
+        return _several_sweeps(demand, choice, budget, costs, keep_all_nbytes)
     room = room_of(demand, budget, costs)
     families = _families(choice, demand, room)
     _refuse_small(choice, families, demand, budget, room)
@@ -178,6 +187,39 @@ def _choose(
     alternatives = tuple(one.alternative(best) for one in made)
     return Plan(
         best.name, best.schedule, demand, budget, costs, keep_all_nbytes, found, alternatives
+    )
+
+
+def _several_sweeps(
+    demand: Demand, choice: str, budget: Budget, costs: Costs | None, keep_all_nbytes: int
+) -> Plan:
+    if choice not in ("auto", "sweeps"):
+        raise InvalidArgument(
+            f"the schedule {choice!r} makes one reverse sweep, and {demand.sweeps} are wanted: "
+            'write "sweeps", or leave schedule= out'
+        )
+    nbytes = budget.memory_nbytes - demand.live_nbytes
+    sizes = demand.restart_nbytes, demand.record_nbytes
+    smallest = smallest_memory_units(demand.steps, *sizes, demand.free_start)
+    if nbytes < smallest:
+        raise BudgetTooSmall(
+            f"{budget.memory_nbytes} bytes of memory hold no schedule of {demand.sweeps} sweeps "
+            f"over {demand.steps} steps: give at least {demand.live_nbytes + smallest}",
+            demand.live_nbytes + smallest,
+        )
+    flags = demand.record_in_state, demand.free_start
+    schedule = Sweeps(demand.steps, *sizes, nbytes, demand.sweeps, *flags)
+    found = predict(schedule, demand, budget, costs)
+    more = schedule.forward_steps_repeating - schedule.forward_steps
+    repeating = Alternative(
+        "repeating",
+        schedule.forward_steps_repeating,
+        None,
+        f"{more} more forward steps: each sweep returns to the initial state",
+    )
+    chosen = Alternative("sweeps", found.forward_steps, found, "chosen")
+    return Plan(
+        "sweeps", schedule, demand, budget, costs, keep_all_nbytes, found, (chosen, repeating)
     )
 
 
