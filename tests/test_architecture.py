@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "retrograd"
 FRAMEWORKS = {"devito", "scipy", "matplotlib", "rich", "jax", "torch", "dask", "mpi4py", "segyio"}
+FRAMEWORKS |= {"checkpoint_schedules", "pyadjoint"}
 
 CORE = (
     "actions arguments calibrate citations cost demand errors events executor families layout "

@@ -1,0 +1,188 @@
+"""Schedules of checkpoint_schedules run here, and ours drive pyadjoint."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd
+from retrograd.actions import BeginSweep, Record, Reverse
+from retrograd.errors import InvalidArgument, NotSupported
+from retrograd.schedules import (
+    HRevolve,
+    KeepAll,
+    Mixed,
+    Multistage,
+    Revolve,
+    Sweeps,
+    TieredMixed,
+    TierSlots,
+)
+from retrograd.stores.tier import HeldStore
+from retrograd.verify import verify
+
+theirs = pytest.importorskip("checkpoint_schedules")
+adapter = pytest.importorskip("retrograd.adapters.checkpoint_schedules")
+
+pytestmark = pytest.mark.filterwarnings("ignore:Numba not available")
+
+STEPS = 23
+RAM, DISK = theirs.StorageType.RAM, theirs.StorageType.DISK
+
+MAKERS: dict[str, Callable[[], Any]] = {
+    "SingleMemory": theirs.SingleMemoryStorageSchedule,
+    "Revolve": lambda: theirs.Revolve(STEPS, 4),
+    "HRevolve": lambda: theirs.HRevolve(STEPS, 2, 3),
+    "DiskRevolve": lambda: theirs.DiskRevolve(STEPS, 2),
+    "PeriodicDiskRevolve": lambda: theirs.PeriodicDiskRevolve(STEPS, 2),
+    "Multistage": lambda: theirs.MultistageCheckpointSchedule(STEPS, 2, 2),
+    "Mixed": lambda: theirs.MixedCheckpointSchedule(STEPS, 5, storage=RAM),
+    "TwoLevel": lambda: theirs.TwoLevelCheckpointSchedule(6, 2, binomial_storage=RAM),
+}
+
+
+def counted(schedule: Any) -> tuple[int, Counter[Any]]:
+    """Forward steps, and restarts by storage, of their own actions."""
+    steps, saves = 0, Counter[Any]()
+    for action in schedule:
+        if isinstance(action, theirs.Forward):
+            stop = min(action.n1, STEPS)
+            steps += stop - action.n0
+            saves[action.storage] += action.write_ics
+            if stop == STEPS and schedule.max_n is None:
+                schedule.finalize(STEPS)
+        if isinstance(action, theirs.EndReverse):
+            return steps, saves
+    raise AssertionError("no end")
+
+
+def problem() -> retrograd.arrays.Problem:
+    return retrograd.arrays.Problem(
+        lambda u, k: u + 0.01 * np.sin(u + k),
+        lambda a, u, k: a * (1 + 0.01 * np.cos(u + k)),
+        np.linspace(0, 1, 50),
+        STEPS,
+        terminal=lambda u: u,
+        free_start=False,
+    )
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_theirs_is_legal_and_counts_the_same(name: str) -> None:
+    schedule = adapter.from_checkpoint_schedules(MAKERS[name](), STEPS)
+    counts = verify(schedule, steps=STEPS)
+    forward_steps, saves = counted(MAKERS[name]())
+    assert counts.forward_steps == schedule.forward_steps == forward_steps
+    assert counts.saves.get("memory", 0) == saves[RAM]
+    assert counts.saves.get("disk", 0) == saves[DISK]
+    assert counts.reversed_steps == STEPS
+    assert pickle.loads(pickle.dumps(schedule)) == schedule
+    assert list(schedule) == list(schedule)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_theirs_gives_our_gradient(name: str) -> None:
+    case = problem()
+    expected = retrograd.gradient(case, memory="2/1", schedule="keep-all").gradient
+    schedule = adapter.from_checkpoint_schedules(MAKERS[name](), STEPS)
+    result = retrograd.gradient(
+        case,
+        memory="2/1",
+        disk="2/1",
+        costs=retrograd.Costs(1.0),
+        schedule=schedule,
+        stores={"disk": HeldStore()},
+    )
+    assert np.array_equal(result.gradient, expected)
+    assert result.tally.forward_steps == schedule.forward_steps
+    assert result.plan.name == "Translated"
+
+
+def test_records_on_disk_are_legal() -> None:
+    for move in (False, True):
+        schedule = adapter.from_checkpoint_schedules(theirs.SingleDiskStorageSchedule(move), STEPS)
+        assert verify(schedule, steps=STEPS).peak_nbytes == {"disk": STEPS}
+
+
+def test_what_cannot_be_read_is_refused() -> None:
+    read = adapter.from_checkpoint_schedules
+    with pytest.raises(InvalidArgument, match="keeps nothing"):
+        read(theirs.NoneCheckpointSchedule(), STEPS)
+    with pytest.raises(InvalidArgument, match="made for 23 steps"):
+        read(theirs.Revolve(STEPS, 3), 24)
+    with pytest.raises(InvalidArgument, match="no schedule of the package"):
+        read(Revolve(STEPS, 3), STEPS)
+    used = theirs.Revolve(STEPS, 3)
+    next(used)
+    with pytest.raises(InvalidArgument, match="make a new one"):
+        read(used, STEPS)
+
+
+OURS = [
+    KeepAll(STEPS),
+    Revolve(STEPS, 3),
+    Mixed(STEPS, 1, 1, 6),
+    Mixed(STEPS, 2, 1, 7),
+    Multistage(STEPS, 2, 2),
+    HRevolve(STEPS, (TierSlots("memory", 2), TierSlots("disk", 2, 1.0, 1.0))),
+    TieredMixed(STEPS, 1, 1, 4, 3, 1.0, 1.0),
+]
+
+
+@pytest.mark.parametrize("schedule", OURS, ids=str)
+def test_ours_goes_there_and_comes_back(schedule: Any) -> None:
+    """The same steps and restarts; a range of records becomes single ones."""
+    there = adapter.to_checkpoint_schedules(schedule, STEPS)
+    back = adapter.from_checkpoint_schedules(there, STEPS)
+    assert there.is_exhausted
+    ours, again = verify(schedule, steps=STEPS), verify(back, steps=STEPS)
+    for name in ("forward_steps", "recorded_steps", "reversed_steps", "saves", "restores"):
+        assert getattr(ours, name) == getattr(again, name)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "why"),
+    [
+        (Revolve(STEPS, 3, record_in_state=True), "without record_in_state"),
+        (Revolve(STEPS, 3, free_start=True), "without free_start"),
+        (Sweeps(STEPS, 1, 1, 30, 2), "reverses once"),
+        ([Record(0, STEPS), Reverse(STEPS, 0), BeginSweep(1)], "nothing like it"),
+    ],
+)
+def test_what_theirs_cannot_express_is_refused(schedule: Any, why: str) -> None:
+    with pytest.raises(NotSupported, match=why):
+        adapter.to_checkpoint_schedules(schedule, STEPS)
+
+
+def taped(schedule: Any) -> tuple[float, float]:
+    """The value and gradient of a time loop on pyadjoint's tape, where it was taped.
+
+    After the loop has been evaluated elsewhere, pyadjoint 2026.10 itself gives other derivatives
+    with its own checkpointing schedules than without any.
+    """
+    pyadjoint = pytest.importorskip("pyadjoint")
+    pyadjoint.set_working_tape(pyadjoint.Tape())
+    pyadjoint.continue_annotation()
+    tape = pyadjoint.get_working_tape()
+    if schedule is not None:
+        tape.enable_checkpointing(adapter.to_checkpoint_schedules(schedule, STEPS))
+    control = u = pyadjoint.AdjFloat(0.7)
+    for _ in tape.timestepper(iter(range(STEPS))):
+        u = u + 0.1 * u * u
+    reduced = pyadjoint.ReducedFunctional(u, pyadjoint.Control(control))
+    pyadjoint.pause_annotation()
+    return float(u), float(reduced.derivative())
+
+
+@pytest.mark.parametrize(
+    "schedule", [KeepAll(STEPS), Revolve(STEPS, 3), Mixed(STEPS, 1, 1, 6), Mixed(STEPS, 2, 1, 7)]
+)
+def test_ours_drives_pyadjoint(schedule: Any) -> None:
+    plain, checkpointed = taped(None), taped(schedule)
+    assert checkpointed == plain
+    assert plain[1] != 0
