@@ -100,21 +100,25 @@ def _write(path: Path, known: dict[str, dict[str, float]]) -> None:
 
 
 def _measure(problem: Problem) -> Costs:
-    layout = problem.layout
+    layout, steps = problem.layout, problem.steps
+    if steps is None:
+        raise InvalidArgument(
+            "a problem with an unknown number of steps cannot be calibrated: calibrate one with "
+            "the same functions and a number of steps"
+        )
     allowed = min(_MOST_NBYTES, free_nbytes() // 2)
     rows = (allowed - layout.live_nbytes) // layout.record_nbytes
-    steps = max(1, min(problem.steps, _STEPS, rows))
-    return _Trial(problem, steps).costs()
+    return _Trial(problem, steps, max(1, min(steps, _STEPS, rows))).costs()
 
 
 class _Trial:
     """Runs a problem's first steps on an arena of its own."""
 
-    def __init__(self, problem: Problem, steps: int) -> None:
+    def __init__(self, problem: Problem, last: int, steps: int) -> None:
         layout = problem.layout
         # Twice the live rows: a restart at the start, and the window above it.
         nbytes = 2 * layout.live_nbytes + steps * layout.record_nbytes
-        self._problem, self._steps = problem, steps
+        self._problem, self._last, self._steps = problem, last, steps
         self._arena = Arena(layout, nbytes)
         self._events: list[Event] = []
         self._executor = Executor(problem, self._arena, (self._events.append,))
@@ -152,7 +156,7 @@ class _Trial:
         steps, problem = self._steps, self._problem
         self._perform(Restore(0, last=True), Record(0, steps))
         # The problem is told that its last state is this one.
-        origin = self._arena.live().origin + steps - problem.steps
+        origin = self._arena.live().origin + steps - self._last
         problem.finish_forward(Window(self._arena, origin))
         problem.begin_reverse()
         singles = [Reverse(stop, stop - 1) for stop in range(steps, max(1, steps - 3), -1)]
