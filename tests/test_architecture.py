@@ -18,7 +18,7 @@ FRAMEWORKS |= {"checkpoint_schedules", "pyadjoint"}
 CORE = (
     "actions arguments calibrate citations cost demand errors events executor families layout "
     "pace pictures placement placement_packed placements planner plans prediction problem "
-    "ranges report run schedule_file schedules sizes stores suggest timeline verify"
+    "ranges report run schedule_file schedules sizes stores suggest testing timeline verify"
 ).split()
 MAY_IMPORT = {
     "actions": "",
@@ -50,6 +50,7 @@ MAY_IMPORT = {
     "run": "actions calibrate cost errors events executor online_plan planner plans problem report "
     "sizes stores",
     "calibrate": "actions cost errors events executor problem sizes stores",
+    "testing": "actions errors layout problem run verify",
     "schedule_file": "actions errors layout verify",
     "timeline": "actions events",
     "pictures": "actions errors events plans run sizes timeline",

@@ -58,6 +58,7 @@ __all__ = [
     "pictures",
     "plan",
     "seismic",
+    "testing",
     "verify",
 ]
 
@@ -66,6 +67,7 @@ _LAZY = {
     "devito": "retrograd.adapters.devito",
     "pictures": "retrograd.pictures",
     "seismic": "retrograd.seismic",
+    "testing": "retrograd.testing",
 }
 """Modules that load a framework, and are therefore loaded when first used."""
 

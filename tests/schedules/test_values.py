@@ -9,7 +9,23 @@ import numpy as np
 import pytest
 
 from retrograd.errors import BudgetTooSmall, InvalidArgument
-from retrograd.schedules import KeepAll, Mixed, Revolve
+from retrograd.layout import StateRows
+from retrograd.schedules import (
+    DiskRevolve,
+    HRevolve,
+    KeepAll,
+    Levels,
+    Mixed,
+    Multistage,
+    PeriodicDiskRevolve,
+    Revolve,
+    Streaming,
+    Sweeps,
+    TieredMixed,
+    TierSlots,
+    TwoLevel,
+)
+from retrograd.testing import check_schedule
 
 VALUES = [
     KeepAll(7),
@@ -21,6 +37,16 @@ VALUES = [
     Mixed(40, 1, 2, 4, record_in_state=True),
     Mixed(10, 2, 1, 1, free_start=True),
     Mixed(30_000, 2, 1, 99),
+    Levels(40, 2, 1, 9),
+    Levels(40, 1, 0, 5, free_start=True),
+    Multistage(40, 2, 3),
+    HRevolve(40, (TierSlots("memory", 2), TierSlots("disk", 3, 1.5, 1.0)), True),
+    DiskRevolve(40, 3, 1.5, 2.0),
+    PeriodicDiskRevolve(40, 3, 1.5, 2.0, free_start=True),
+    TwoLevel(40, 7, 2),
+    Streaming(40, 2, 6),
+    TieredMixed(40, 2, 1, 7, 3, 1.5, 2.0),
+    Sweeps(40, 2, 1, 12, 3),
 ]
 
 NOT_WHOLE = [True, 2.0, "2", None, -1, [3], np.float64(2)]
@@ -35,6 +61,20 @@ def test_is_a_value(schedule) -> None:
     assert pickle.loads(pickle.dumps(schedule)) == schedule
     with pytest.raises(AttributeError):
         schedule.steps = 3
+
+
+@pytest.mark.parametrize("schedule", VALUES, ids=repr)
+def test_is_legal_and_runs_what_it_claims(schedule) -> None:
+    is_rows = isinstance(schedule, Levels)
+    check_schedule(
+        schedule,
+        steps=schedule.steps,
+        restart_nbytes=getattr(schedule, "restart_units", 1),
+        record_nbytes=getattr(schedule, "record_units", 1),
+        record_in_state=getattr(schedule, "record_in_state", False),
+        free_start=getattr(schedule, "free_start", False),
+        state_rows=StateRows(schedule.depth, schedule.record_row) if is_rows else None,
+    )
 
 
 @pytest.mark.parametrize("schedule", VALUES, ids=repr)

@@ -178,14 +178,14 @@ class Sweeps:
         for index in range(segments - 1, -1, -1):
             start, steps = starts[index], starts[index + 1] - starts[index]
             tree = _trees(self, steps, index, segments)[is_last]
-            flags = {"start": start, "end": end, "record_in_state": self.record_in_state}
             base = INITIAL if start == 0 and self.free_start else MEMORY
+            in_state = self.record_in_state
             if is_last and base == MEMORY:
-                yield from walk_from_restart(tree, **flags)
+                yield from walk_from_restart(tree, start=start, end=end, record_in_state=in_state)
                 continue
             if sweep or index < segments - 1:
                 yield Restore(start, base)
-            yield from walk(tree, base=base, **flags)
+            yield from walk(tree, start=start, end=end, record_in_state=in_state, base=base)
 
 
 def _trees(schedule: Sweeps, steps: int, index: int, segments: int) -> tuple[Tree, Tree]:
@@ -201,7 +201,8 @@ def _trees(schedule: Sweeps, steps: int, index: int, segments: int) -> tuple[Tre
 @lru_cache(maxsize=64)
 def _best_segments(schedule: Sweeps) -> tuple[int, ...]:
     """The segments with the fewest forward steps among those that are tried."""
-    best, fewest = (schedule.steps,), _forward_steps(schedule, (schedule.steps,))
+    best: tuple[int, ...] = (schedule.steps,)
+    fewest = _forward_steps(schedule, best)
     paid = not schedule.free_start
     restarts = 0
     while True:
