@@ -97,7 +97,7 @@ def test_is_hrevolve_with_enough_slots_on_disk(case, flags) -> None:
 @given(
     steps=st.integers(1, 300),
     slots=st.integers(1, 12),
-    costs=st.tuples(st.floats(0, 50), st.floats(0, 50)),
+    costs=st.tuples(*[st.integers(0, 5000).map(lambda n: n / 97)] * 2),
     flags=st.sampled_from(FLAGS),
 )
 def test_costs_what_its_actions_cost(kind, steps, slots, costs, flags) -> None:

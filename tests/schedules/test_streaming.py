@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from itertools import islice, product
 
 import numpy as np
@@ -19,6 +20,7 @@ from retrograd.verify import Counts, verify
 from tests import oracles
 
 FLAGS = list(product((False, True), repeat=2))
+SECONDS = st.integers(1, 10**9).map(lambda n: n * 1e-6)
 
 
 def verified(schedule: Streaming) -> Counts:
@@ -103,10 +105,10 @@ def test_shortest_period_covers_a_write(write, step, expected) -> None:
     assert shortest_period(write_seconds=write, forward_step_seconds=step) == expected
 
 
-@given(write=st.floats(1e-6, 1e3), step=st.floats(1e-6, 1e3))
+@given(write=SECONDS, step=SECONDS)
 def test_shortest_period_is_the_shortest(write, step) -> None:
     period = shortest_period(write_seconds=write, forward_step_seconds=step)
-    assert (period - 1) * step < write <= period * step * (1 + 1e-15)
+    assert (period - 1) * Fraction(step) < Fraction(write) <= period * Fraction(step)
 
 
 def test_reads_stall_where_they_take_longer_than_a_period() -> None:
