@@ -199,6 +199,39 @@ def search_with_disk(
     return None
 
 
+def search_variable(
+    costs: list[int],
+    restarts: list[int],
+    records: list[int],
+    units: int,
+    *,
+    spared: bool,
+    free: bool,
+) -> int | None:
+    """As `search`, where steps differ in cost and size: the least cost, cheapest first."""
+    steps = len(costs)
+    begin: _State = (0, 0, 0, steps, 0)
+    cost = {begin: 0}
+    number = count()
+    queue = [(0, next(number), begin)]
+    while queue:
+        spent, _, here = heappop(queue)
+        if here[3] == 0:
+            return spent
+        if spent > cost[here]:
+            continue
+        for further, there in _moves(here, steps, spared=spared, free=free):
+            uncharged = 1 << (there[0] - 1) if there[0] and (not spared or there[0] == steps) else 0
+            held = there[2] & ~uncharged
+            taken = sum(restarts[k] * (there[1] >> k & 1) for k in range(steps))
+            taken += sum(records[k] * (held >> k & 1) for k in range(steps))
+            total = spent + (costs[here[0]] if further else 0)
+            if taken <= units and total < cost.get(there, IMPOSSIBLE):
+                cost[there] = total
+                heappush(queue, (total, next(number), there))
+    return None
+
+
 def search_rows(steps: int, rows: int, depth: int, record_row: int, *, free: bool) -> int | None:
     """The fewest forward steps where everything is rows, or None if there is no way.
 

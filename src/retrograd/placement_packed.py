@@ -178,6 +178,25 @@ class _Rows:
             heappush(self._free, row)
 
     @property
+    def held(self) -> int:
+        """How many rows are in use."""
+        return len(self._holders)
+
+    def is_shared(self, row: int) -> bool:
+        """Whether the row has more than one holder."""
+        return self._holders[row] > 1
+
+    def move_together(self) -> dict[int, int]:
+        """Put the outermost rows in the place of free ones; return where each of them goes."""
+        end = self.held
+        free = sorted(row for row in self._free if row < end)
+        moved = dict(zip(sorted(row for row in self._holders if row >= end), free, strict=True))
+        self._holders = Counter({moved.get(row, row): n for row, n in self._holders.items()})
+        self._free, self._count = [], end
+        self._highest = list(range(1 - end, 1))
+        return moved
+
+    @property
     def end(self) -> int:
         """The first row above all that are in use."""
         while self._highest and -self._highest[0] not in self._holders:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
@@ -57,8 +57,8 @@ class Problem(Protocol):
     """
 
     @property
-    def steps(self) -> int:
-        """How many steps the forward makes."""
+    def steps(self) -> int | None:
+        """How many steps the forward makes; None where `OpenProblem.is_over` says when it ends."""
         ...
 
     @property
@@ -112,4 +112,21 @@ class Problem(Protocol):
 
     def gradient(self) -> Any:
         """What the last reverse sweep produced."""
+        ...
+
+
+@runtime_checkable
+class OpenProblem(Problem, Protocol):
+    """A computation that finds out as it runs how many steps it makes."""
+
+    @property
+    def most_steps(self) -> int:
+        """How many steps the forward may make at most."""
+        ...
+
+    def is_over(self, rows: Rows, step: int) -> bool:
+        """Whether the forward ends at ``step``, whose state ``rows`` hold.
+
+        Asked at every step of the first sweep, from 0 on; at 0 the answer can only be no.
+        """
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from time import perf_counter
 from typing import Any, Final
 
@@ -13,12 +14,14 @@ from retrograd.cost import Costs
 from retrograd.errors import NotEnoughMemory, NotSupported, OutOfOrder
 from retrograd.events import Event, Kind, Observer
 from retrograd.executor import Executor
+from retrograd.online_plan import OnlinePlan, plan_online
 from retrograd.planner import Choice, plan_layout
 from retrograd.plans import Plan
-from retrograd.problem import Problem
+from retrograd.problem import OpenProblem, Problem
 from retrograd.report import report
 from retrograd.sizes import Size, format_nbytes, free_nbytes
 from retrograd.stores.arena import Arena
+from retrograd.stores.sliding import SlidingArena
 from retrograd.stores.tier import Store
 
 EVENTS_KEPT: Final = 100_000
@@ -75,6 +78,11 @@ class Result:
     arena_nbytes: int
     seconds: float
 
+    @property
+    def steps(self) -> int:
+        """How many steps the forward made."""
+        return self.plan.steps
+
     def report(self) -> str:
         """What was chosen, and steps and seconds by kind, as text."""
         return report(self)
@@ -100,6 +108,11 @@ class Run:
     ------
     NotSupported
         for a plan that uses a tier for which there is no store.
+
+    Notes
+    -----
+    Where the problem finds out as it runs how many steps it makes, the budget is given in bytes,
+    and nothing is kept on disk.
     """
 
     def __init__(
@@ -114,28 +127,37 @@ class Run:
         observers: Sequence[Observer] = (),
     ) -> None:
         self.problem = problem
-        self.plan = plan_layout(
-            problem.layout,
-            problem.steps,
-            memory,
-            disk=disk,
-            costs=costs,
-            free_start=problem.free_start,
-            schedule=schedule,
-            keep_all_nbytes=problem.keep_all_nbytes,
-            scratch_nbytes=problem.scratch_nbytes,
-            fixed_nbytes=problem.fixed_nbytes,
-        )
         self._stores = dict(stores or {})
-        if self.plan.prediction.disk_nbytes and DISK not in self._stores:
-            raise NotSupported(
-                f"the plan, {self.plan.name}, keeps "
-                f"{format_nbytes(self.plan.prediction.disk_nbytes)} on disk, and there is no "
-                'store for the disk yet: leave disk= out, or pass stores={"disk": store}'
-            )
+        self._chosen = _choose(problem, memory, disk, costs, schedule)
+        self._outcome: Plan | None = None
+        if isinstance(self._chosen, Plan):
+            _refuse_missing_store(self._chosen, self._stores)
         self.observers = list(observers)
         self._arena: Arena | None = None
         self._sweep: _Sweep | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """What was chosen and predicted; for an unknown number of steps, after a forward.
+
+        Raises
+        ------
+        OutOfOrder
+            as long as the number of steps is unknown.
+        """
+        if isinstance(self._chosen, Plan):
+            return self._chosen
+        if self._outcome is None:
+            raise OutOfOrder(
+                "the number of steps is unknown until the forward has ended, and the plan with it: "
+                "call forward() first, or look at online_plan"
+            )
+        return self._outcome
+
+    @property
+    def online_plan(self) -> OnlinePlan | None:
+        """What was chosen for an unknown number of steps; None where it is known."""
+        return None if isinstance(self._chosen, Plan) else self._chosen
 
     @property
     def arena_nbytes(self) -> int:
@@ -148,22 +170,36 @@ class Run:
         With ``keep=False`` nothing is stored and no reverse can follow: for a line search, or
         to make observed data.
         """
-        self._sweep = None
+        self._sweep = self._outcome = None
         if not keep:
             return self._forward_only()
-        arena = self._arena_of(self.plan.arena_nbytes)
-        sweep = _Sweep(self.problem, arena, iter(self.plan.schedule), self.observers, self._stores)
-        sweep.forward()
+        arena = self._arena_of(self._chosen.arena_nbytes)
+        sweep: _Sweep
+        if isinstance(self._chosen, Plan):
+            actions = iter(self._chosen.schedule)
+            sweep = _Sweep(self.problem, arena, actions, self.observers, self._stores)
+            sweep.forward()
+        else:
+            actions = self._chosen.schedule.forward()
+            sweep = _OpenSweep(_open(self.problem), arena, actions, self.observers)
+            sweep.forward()
+            sweep.go_back(self._chosen.schedule.reverse(sweep.steps))
+            self._outcome = self._chosen.stopped(sweep.steps)
         self._sweep = sweep
         return sweep.tally
 
     def _forward_only(self) -> Tally:
         layout, steps = self.problem.layout, self.problem.steps
-        rows = min(_FORWARD_ONLY_ROWS, steps) if layout.contiguous else 1
+        rows = min(_FORWARD_ONLY_ROWS, steps or 1) if layout.contiguous else 1
         small = layout.live_nbytes + rows * layout.row_nbytes
-        full = self.plan.arena_nbytes
+        full = self._chosen.arena_nbytes
         arena = self._arena if self._arena is not None else self._arena_of(min(small, full))
-        sweep = _Sweep(self.problem, arena, iter((Advance(0, steps),)), self.observers, {})
+        sweep: _Sweep
+        if steps is None:
+            singles = (Advance(step, step + 1) for step in count())
+            sweep = _OpenSweep(_open(self.problem), arena, singles, self.observers)
+        else:
+            sweep = _Sweep(self.problem, arena, iter((Advance(0, steps),)), self.observers, {})
         sweep.forward()
         return sweep.tally
 
@@ -171,7 +207,8 @@ class Run:
         if self._arena is None or self._arena.nbytes != nbytes:
             self._arena = None  # give the old one back before taking the new one
             _refuse_what_is_not_there(nbytes)
-            self._arena = Arena(self.problem.layout, nbytes)
+            kind = Arena if isinstance(self._chosen, Plan) else SlidingArena
+            self._arena = kind(self.problem.layout, nbytes)
         return self._arena
 
     def reverse(self) -> Result:
@@ -191,6 +228,53 @@ class Run:
         sweep.reverse()
         return Result(
             self.problem.gradient(), self.plan, sweep.tally, self.arena_nbytes, sweep.seconds
+        )
+
+
+def _choose(
+    problem: Problem, memory: Size, disk: Size, costs: Costs | None, schedule: Choice
+) -> Plan | OnlinePlan:
+    steps = problem.steps
+    if steps is not None:
+        return plan_layout(
+            problem.layout,
+            steps,
+            memory,
+            disk=disk,
+            costs=costs,
+            free_start=problem.free_start,
+            schedule=schedule,
+            keep_all_nbytes=problem.keep_all_nbytes,
+            scratch_nbytes=problem.scratch_nbytes,
+            fixed_nbytes=problem.fixed_nbytes,
+        )
+    return plan_online(
+        problem.layout,
+        _open(problem).most_steps,
+        memory,
+        disk=disk,
+        free_start=problem.free_start,
+        schedule=schedule,
+        scratch_nbytes=problem.scratch_nbytes,
+        fixed_nbytes=problem.fixed_nbytes,
+    )
+
+
+def _open(problem: Problem) -> OpenProblem:
+    if isinstance(problem, OpenProblem):
+        return problem
+    raise NotSupported(
+        f"{type(problem).__name__}.steps is None, and it has no is_over(rows, step) and "
+        "most_steps that say when the forward ends: write them, or give the number of steps"
+    )
+
+
+def _refuse_missing_store(plan: Plan, stores: Mapping[Tier, Store]) -> None:
+    if plan.prediction.disk_nbytes and DISK not in stores:
+        raise NotSupported(
+            f"the plan, {plan.name}, keeps {format_nbytes(plan.prediction.disk_nbytes)} on disk, "
+            'and there is no store for the disk yet: leave disk= out, or pass stores={"disk": '
+            "store}"
         )
 
 
@@ -232,14 +316,44 @@ class _Sweep:
         """The actions up to the one that reaches the last step, whose state is the last one."""
         for action in self._actions:
             yield action
-            if isinstance(action, Advance | Record) and action.stop == self._problem.steps:
+            if isinstance(action, Advance | Record) and self._is_over(action.stop):
                 return
+
+    def _is_over(self, step: int) -> bool:
+        return step == self._problem.steps
 
     def reverse(self) -> None:
         began = perf_counter()
         self._problem.begin_reverse()
         self._executor.run(self._actions)
         self.seconds += perf_counter() - began
+
+
+class _OpenSweep(_Sweep):
+    """A walk that finds out as it goes forward where it turns."""
+
+    def __init__(
+        self,
+        problem: OpenProblem,
+        arena: Arena,
+        actions: Iterator[Action],
+        observers: Sequence[Observer],
+    ) -> None:
+        super().__init__(problem, arena, actions, observers, {})
+        self._open = problem
+        self.steps = 0
+
+    def go_back(self, actions: Iterator[Action]) -> None:
+        """Take these actions for the way back."""
+        self._actions = actions
+
+    def _to_the_end(self) -> Iterable[Action]:
+        if not self._is_over(0):
+            yield from super()._to_the_end()
+
+    def _is_over(self, step: int) -> bool:
+        self.steps = step
+        return self._open.is_over(self._arena.live(), step)
 
 
 def gradient(
@@ -271,7 +385,7 @@ def gradient(
     NotEnoughMemory
         if the machine does not have what the plan takes.
     """
-    if costs is None and disk:
+    if costs is None and disk and problem.steps is not None:
         costs = calibrate(problem)
     run = Run(
         problem,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,8 @@ from retrograd.problem import Rows, Steps
 Array: TypeAlias = NDArray[Any]
 State: TypeAlias = Any
 """One array, or a tuple of arrays: whichever the initial state is."""
+
+_MOST_CHECKSUMS: Final = 4096
 
 
 class Problem:
@@ -34,7 +37,7 @@ class Problem:
         the given state or record may be returned in tuples, lists and dicts; whoever keeps them
         elsewhere must copy them.
     initial : state 0, an array or a tuple of arrays. It is copied.
-    steps : how many steps to make.
+    steps : how many steps to make; with `until`, the most that it may take to come true.
     terminal : ``terminal(state)`` returns the adjoint at the end, from the last state. Without
         it the adjoint starts as zeros of the state's form.
     recording_step : ``recording_step(state, k)`` returns state ``k + 1`` and a record, for an
@@ -42,9 +45,15 @@ class Problem:
     record_like : an array or tuple of arrays of a record's shapes and dtypes.
     free_start : whether going back to the initial state costs no memory of the budget. The
         copy of `initial` is the problem's own.
+    until : ``until(state, k)`` says whether the loop ends at state ``k``, in place of a number of
+        steps that is known beforehand. It is asked at every state, and never when steps are
+        computed again. A step size that is chosen on the way belongs in the state: then every
+        step is repeated with the size that it had.
 
     Examples
     --------
+    A number of steps that is known:
+
     >>> import numpy as np, retrograd
     >>> def step(u, k):
     ...     return u + 0.1 * np.sin(u)
@@ -53,6 +62,24 @@ class Problem:
     >>> problem = Problem(step, adjoint_step, np.ones(4), 50, terminal=lambda u: u)
     >>> retrograd.gradient(problem, memory="1/4").gradient.shape
     (4,)
+
+    A time that is reached in steps of a size that depends on the state, ``while t < 2``:
+
+    >>> def step(state, k):
+    ...     u, t, dt = state
+    ...     u, t = u - dt * u * u, t + dt
+    ...     return u, t, np.minimum(0.02 / (0.1 + u), 2.0 - t)
+    >>> def adjoint_step(adjoint, state, k):  # of u at the end; the steps' sizes are held fixed
+    ...     u, t, dt = state
+    ...     return adjoint * (1 - dt * 2 * u)
+    >>> start = (np.array(1.0), np.array(0.0), np.array(0.01))
+    >>> problem = Problem(
+    ...     step, adjoint_step, start, until=lambda state, k: state[1] >= 2, terminal=lambda _: 1.0)
+    >>> few, all_kept = (retrograd.gradient(problem, memory=size) for size in (2000, 200_000))
+    >>> few.steps, few.tally.forward_steps, all_kept.tally.forward_steps
+    (66, 134, 66)
+    >>> bool(few.gradient == all_kept.gradient)
+    True
     """
 
     def __init__(
@@ -60,12 +87,13 @@ class Problem:
         step: Callable[[State, int], State],
         adjoint_step: Callable[[Any, State, int], Any],
         initial: ArrayLike | tuple[ArrayLike, ...],
-        steps: int,
+        steps: int | None = None,
         *,
         terminal: Callable[[State], Any] | None = None,
         recording_step: Callable[[State, int], tuple[State, Any]] | None = None,
         record_like: ArrayLike | tuple[ArrayLike, ...] | None = None,
         free_start: bool = True,
+        until: Callable[[State, int], bool] | None = None,
     ) -> None:
         if (recording_step is None) != (record_like is None):
             raise InvalidArgument("recording_step and record_like go together: give both or none")
@@ -82,16 +110,24 @@ class Problem:
             state=_fields("state", self._initial),
             records=_fields("record", tuple(np.asarray(part) for part in records)),
         )
-        self._steps = whole("steps", steps, least=1)
+        self._until = until
+        self._most_steps = _checked_steps(steps, open_end=until is not None)
         self._free_start = flag("free_start", free_start)
+        self._end = 0 if until is not None else self._most_steps
+        """The step at which the forward ends, as far as that is known."""
         self._adjoint: Any = None
         self._swept = False
-        self._checksums: dict[int, int] = {}
+        self._checksums = _Checksums()
 
     @property
-    def steps(self) -> int:
-        """How many steps the forward makes."""
-        return self._steps
+    def steps(self) -> int | None:
+        """How many steps the forward makes; None where `until` says when it ends."""
+        return None if self._until is not None else self._most_steps
+
+    @property
+    def most_steps(self) -> int:
+        """How many steps the forward may make at most."""
+        return self._most_steps
 
     @property
     def layout(self) -> Layout:
@@ -105,8 +141,8 @@ class Problem:
 
     @property
     def keep_all_nbytes(self) -> int:
-        """The record of every step."""
-        return self._steps * self._layout.record_nbytes
+        """The record of every step; with `until`, of those that the last forward made."""
+        return self._end * self._layout.record_nbytes
 
     @property
     def fixed_nbytes(self) -> int:
@@ -120,8 +156,9 @@ class Problem:
 
     def begin(self) -> None:
         """Forget the last run's adjoint and states."""
+        self._end = 0 if self._until is not None else self._most_steps
         self._adjoint = None
-        self._checksums = {}
+        self._checksums = _Checksums()
 
     def initialize(self, rows: Rows) -> None:
         """Write the initial state."""
@@ -133,9 +170,9 @@ class Problem:
         rows = self._row_views(call.source, call.start)
         keep_states = call.recording and not self._layout.records
         for k in range(call.start, call.stop):
-            if k == call.stop - 1:
+            if k == call.stop - 1 or (k > call.start and not first):
                 self._check_replay(rows, k, first=first)
-            with _naming(k):
+            with _noting(f"step {k}"):
                 returned = self._call_step(call, rows, k)
                 rows = self._row_views(call.target, k + 1 if keep_states else call.stop)
                 _write(rows, returned, "step", "the initial state", k)
@@ -158,8 +195,8 @@ class Problem:
         state, one step before.
         """
         if first:
-            self._checksums[step] = _checksum(rows)
-        elif self._checksums.get(step) not in (None, _checksum(rows)):
+            self._checksums.remember(step, rows)
+        elif self._checksums.differ(step, rows):
             raise NotSupported(
                 f"state {step} came out differently when it was computed again: step() must "
                 "depend on its arguments alone; put whatever it changes into the state"
@@ -179,9 +216,29 @@ class Problem:
                     f"start: the forward blew up by steps {call.start} … {call.stop - 1}"
                 )
 
+    def is_over(self, rows: Rows, step: int) -> bool:
+        """Ask `until` about the state at ``step``."""
+        if self._until is None:
+            return step == self._most_steps
+        with _noting(f"until(state, {step})"):
+            state = _read_only(self._row_views(rows, step), single=self._single)
+            over = _as_flag(self._until(state, step))
+            if over and not step:
+                raise InvalidArgument(
+                    "until(state, 0) is true, and without a step there is nothing to reverse: "
+                    "write until such that it is false for the initial state"
+                )
+            if not over and step == self._most_steps:
+                raise InvalidArgument(
+                    f"until was not true once in the steps={step} that are allowed: give more "
+                    "steps, or write until such that it comes true"
+                )
+        self._end = step
+        return over
+
     def finish_forward(self, rows: Rows) -> None:
         """Take the adjoint's end value from the last state."""
-        last = self._row_views(rows, self._steps)
+        last = self._row_views(rows, self._end)
         self._swept = False
         if self._terminal is None:
             zeros = tuple(np.zeros_like(row) for row in last)
@@ -202,7 +259,7 @@ class Problem:
                 views, single = self._record_views(rows, k), self._single_record
             else:
                 views, single = self._row_views(rows, k), self._single
-            with _naming(k):
+            with _noting(f"step {k}"):
                 adjoint = self._adjoint_step(self._adjoint, _read_only(views, single=single), k)
             self._adjoint = _copied(adjoint, arena_of=views[0])
 
@@ -211,13 +268,53 @@ class Problem:
         return _copied(self._adjoint)
 
 
+class _Checksums:
+    """Of states that ran for the first time: of all, or evenly spread where they are many."""
+
+    def __init__(self) -> None:
+        self._by_step: dict[int, int] = {}
+        self._stride = 1
+
+    def remember(self, step: int, rows: tuple[Array, ...]) -> None:
+        if step % self._stride or step in self._by_step:
+            return
+        self._by_step[step] = _checksum(rows)
+        if len(self._by_step) > _MOST_CHECKSUMS:
+            self._stride *= 2
+            spread = {k: value for k, value in self._by_step.items() if not k % self._stride}
+            self._by_step = spread
+
+    def differ(self, step: int, rows: tuple[Array, ...]) -> bool:
+        return step in self._by_step and self._by_step[step] != _checksum(rows)
+
+
+def _checked_steps(steps: int | None, *, open_end: bool) -> int:
+    """The most steps that there may be."""
+    if steps is not None:
+        return whole("steps", steps, least=1)
+    if open_end:
+        return sys.maxsize
+    raise InvalidArgument(
+        "steps=None is not a whole number of at least 1: write an int, such as steps=1, or "
+        "until=a function of (state, k) that says when the loop ends"
+    )
+
+
+def _as_flag(answer: Any) -> bool:
+    """What `until` returned, a flag of Python's or of an array with one element."""
+    flags = np.asarray(answer)
+    if flags.dtype != np.bool_ or flags.size != 1:
+        raise InvalidArgument(f"until returned {answer!r}: write it such that it is True or False")
+    return bool(flags.item())
+
+
 @contextmanager
-def _naming(step: int) -> Iterator[None]:
-    """Add the step to whatever a user's function raises."""
+def _noting(place: str) -> Iterator[None]:
+    """Add the place to whatever a user's function raises."""
     try:
         yield
     except BaseException as error:
-        error.add_note(f"retrograd: in step {step}")
+        error.add_note(f"retrograd: in {place}")
         raise
 
 

@@ -7,7 +7,9 @@ of ours into one of theirs, which pyadjoint's ``tape.enable_checkpointing`` take
 Their actions know one size for restarts and records alike, one reverse sweep at a time for records
 that are moved, and steps that are recorded by running them. So what goes there must not have
 `record_in_state` or `free_start`, and each record of ours takes a slot of theirs; restarts in
-tiers other than memory and disk cannot be said, nor can `BeginSweep`.
+tiers other than memory and disk cannot be said, nor can `BeginSweep`. Nor can schedules for an
+unknown number of steps: they record the step that follows a restart, where theirs keeps both as
+one.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from retrograd.actions import (
 )
 from retrograd.arguments import whole
 from retrograd.errors import InvalidArgument, MissingExtra, NotSupported
+from retrograd.verify import verify
 
 try:
     import checkpoint_schedules as theirs
@@ -78,8 +81,8 @@ def from_checkpoint_schedules(schedule: Any, steps: int) -> Translated:
     Raises
     ------
     InvalidArgument
-        for what is no such schedule, has been used, is for another number of steps, keeps nothing,
-        or copies a restart from one tier to another.
+        for what is no such schedule, has been used, is for another number of steps, reverses
+        nothing, or copies a restart from one tier to another.
 
     Examples
     --------
@@ -125,6 +128,11 @@ class _Reader:
                     yield from self._transfer(action, last=isinstance(action, theirs.Move))
                 case theirs.EndReverse():
                     break
+        else:
+            raise InvalidArgument(
+                f"{type(self._schedule).__name__} ends without a reverse sweep: use another "
+                "schedule, or Run.forward(keep=False)"
+            )
         for tier, step in sorted(self._restarts):
             yield Drop(step, tier)
 
@@ -137,11 +145,6 @@ class _Reader:
         if action.write_adj_deps:
             yield Record(start, stop, tier)
             self._records.update(dict.fromkeys(range(start, stop), tier))
-        elif action.storage is theirs.StorageType.NONE:
-            raise InvalidArgument(
-                f"{type(self._schedule).__name__} keeps nothing, so nothing can be reversed: use "
-                "another schedule, or Run.forward(keep=False)"
-            )
         else:
             yield Advance(start, stop)
         if stop == self._steps and self._schedule.max_n is None:
@@ -181,6 +184,16 @@ def to_checkpoint_schedules(schedule: Iterable[Action], steps: int) -> theirs.Ch
     ------
     NotSupported
         for what their actions cannot express, naming the action and its index.
+    IllegalAction
+        if the schedule does not reverse `steps` steps.
+
+    Notes
+    -----
+    With pyadjoint 2026.10, the derivative at the control's taped value is right. After the
+    functional has been evaluated at another one, pyadjoint can give wrong derivatives without an
+    error, with Revolve, Multistage and Mixed of checkpoint_schedules as with ours: values that it
+    has dropped are read as they were taped (see its issue 260). Tape the loop anew for each
+    control, or compare with a run without checkpointing.
 
     Examples
     --------
@@ -196,7 +209,10 @@ def to_checkpoint_schedules(schedule: Iterable[Action], steps: int) -> theirs.Ch
     Reverse(1, 0, True)
     EndReverse()
     """
-    return _Theirs(tuple(_Writer(schedule, steps).actions()), steps)
+    actions = list(schedule)
+    written = tuple(_Writer(actions, steps).actions())
+    verify(actions, steps=steps)
+    return _Theirs(written, steps)
 
 
 class _Theirs(theirs.CheckpointSchedule):  # type: ignore[misc]
@@ -234,8 +250,8 @@ class _Theirs(theirs.CheckpointSchedule):  # type: ignore[misc]
 class _Writer:
     """Follows our actions and says them in theirs."""
 
-    def __init__(self, schedule: Iterable[Action], steps: int) -> None:
-        self._schedule = list(schedule)
+    def __init__(self, schedule: list[Action], steps: int) -> None:
+        self._schedule = schedule
         self._steps = whole("steps", steps, least=1)
         self._records: dict[int, Any] = {}
         self._ended = False
@@ -296,9 +312,7 @@ class _Writer:
 
     def _record(self, start: int, stop: int, tier: Tier) -> Iterator[Any]:
         following = self._schedule[self._index + 1 : self._index + 2]
-        is_used_at_once = following == [Reverse(stop, start)] or (
-            bool(following) and isinstance(following[0], Reverse) and following[0].stop == stop
-        )
+        is_used_at_once = any(isinstance(a, Reverse) and a.stop == stop for a in following)
         for step in range(start, stop):
             at_once = is_used_at_once and step == stop - 1
             storage = theirs.StorageType.WORK if at_once else self._storage(tier)

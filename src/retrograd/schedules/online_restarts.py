@@ -28,8 +28,10 @@ g + Σ over i ≥ 1 of max(0, g − B(d, i)): at most B(d, i) steps run no more 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Final, TypeAlias
 
@@ -42,6 +44,8 @@ _Counts: TypeAlias = NDArray[np.int64]
 
 _ENDLESS: Final = 1 << 40
 """Reaches are cut here: a sum of a million of them still fits in int64."""
+
+_NEVER: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +69,7 @@ class Room:
 
     def windows(self) -> _Counts:
         """C for every number of restarts from 0 on."""
-        paid = np.arange(self.most_restarts + 1) - self.free_start
-        return (self.memory_units - np.maximum(paid, 0) * self.restart_units) // (
-            self.record_units
-        ) + 1
+        return np.array([self.window(restarts) for restarts in range(self.most_restarts + 1)])
 
     def shape(self, steps: int, restarts: int) -> Shape:
         """What a schedule of a gap beside so many restarts may hold."""
@@ -82,7 +83,7 @@ class Room:
 
 def saves(room: Room) -> Iterator[tuple[int, int | None]]:
     """Yield the steps after 0 at which a restart is saved, each with the one that it replaces."""
-    held = [0]
+    held = array("q", [0])
     while len(held) < room.most_restarts:
         held.append(held[-1] + room.window(len(held) - 1))
         yield held[-1], None
@@ -90,7 +91,8 @@ def saves(room: Room) -> Iterator[tuple[int, int | None]]:
         yield from _replacements(room, held)
 
 
-def held_after(room: Room, steps: int) -> list[int]:
+@lru_cache(maxsize=8)
+def held_after(room: Room, steps: int) -> tuple[int, ...]:
     """Return the restarts that are held when the forward has made so many steps."""
     held = [0]
     for step, lost in saves(room):
@@ -99,48 +101,54 @@ def held_after(room: Room, steps: int) -> list[int]:
         if lost is not None:
             held.remove(lost)
         held.append(step)
-    return held
+    return tuple(held)
 
 
-def _replacements(room: Room, held: list[int]) -> Iterator[tuple[int, int]]:
+def _replacements(room: Room, held: array[int]) -> Iterator[tuple[int, int]]:
     reaches = [room.windows()]
     while True:
         reaches.append(np.minimum(np.cumsum(reaches[-1][::-1])[::-1], _ENDLESS))
         limits = reaches[-1]
-        anchors = {0, *accumulate(limits[: len(held) - 1].tolist())}
-        ahead = iter(sorted(anchors - {0}))
+        anchors = list(accumulate(limits[: len(held) - 1].tolist(), initial=0))
+        kept, ahead = set(anchors), iter(anchors[1:])
         anchor = next(ahead)
         while True:
             step = min(anchor, held[-1] + int(limits[len(held) - 1]))
-            at = _cheapest(held, step, anchors, reaches)
+            held.append(step)
+            at = _cheapest(held, kept, reaches)
             if at is None:
+                held.pop()
                 break
             yield step, held.pop(at)
-            held.append(step)
             if step == anchor:
-                anchor = next(ahead, _ENDLESS * len(limits))
+                anchor = next(ahead, _NEVER)
 
 
-def _cheapest(held: list[int], step: int, anchors: set[int], reaches: list[_Counts]) -> int | None:
-    """Return the position of the restart to replace by one at `step`; the last if several tie."""
-    gaps = np.diff(np.array([*held, step]))
+def _cheapest(held: array[int], kept: set[int], reaches: list[_Counts]) -> int | None:
+    """Return the position of the restart to give up for the last one; the latest if several tie."""
+    steps = np.frombuffer(held, dtype=np.int64)
+    gaps = steps[1:] - steps[:-1]
     merged = gaps[:-1] + gaps[1:]
-    beside = np.arange(len(held))
-    kept = np.cumsum(_cost(gaps, beside, reaches)[:-1])[:-1]
-    moved = np.cumsum(_cost(gaps[2:], beside[1:-1], reaches)[::-1])[::-1]
-    cost = _cost(merged, beside[:-1], reaches)
-    cost[1:] += kept
-    cost[:-1] += moved
-    fits = merged <= reaches[-1][: len(merged)]
-    for at in np.lexsort((-beside[:-1], cost)):
-        if fits[at] and held[at + 1] not in anchors:
-            return int(at) + 1
-    return None
+    cost = _cost(merged, 0, reaches)
+    cost[1:] += np.cumsum(_cost(gaps, 0, reaches))[:-2]  # of the gaps before the merged one
+    cost[:-1] += np.cumsum(_cost(gaps[2:], 1, reaches)[::-1])[::-1]  # of those behind it
+    cost[merged > reaches[-1][: len(merged)]] = _NEVER
+    while True:
+        at = len(cost) - 1 - int(np.argmin(cost[::-1]))
+        if cost[at] == _NEVER:
+            return None
+        if held[at + 1] not in kept:
+            return at + 1
+        cost[at] = _NEVER
 
 
-def _cost(steps: _Counts, beside: _Counts, reaches: list[_Counts]) -> _Counts:
-    """Return the least recomputation of gaps, without what is the same for all that may be."""
-    cost = np.zeros(len(steps), dtype=np.int64)
+def _cost(gaps: _Counts, beside: int, reaches: list[_Counts]) -> _Counts:
+    """Return the least recomputation of gaps beside so many restarts, one more for each next gap.
+
+    What steps cost that run no more than once is left out, as is the reach of the gaps that are
+    allowed: they are within it.
+    """
+    cost = np.zeros_like(gaps)
     for reach in reaches[:-1]:
-        cost += np.maximum(0, steps - reach[beside])
+        cost += np.maximum(0, gaps - reach[beside : beside + len(gaps)])
     return cost

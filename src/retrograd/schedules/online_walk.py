@@ -16,7 +16,7 @@ from retrograd.actions import (
     Save,
 )
 from retrograd.schedules.mixed_best import best_tree
-from retrograd.schedules.mixed_walk import walk
+from retrograd.schedules.mixed_walk import walk, walk_from_restart
 from retrograd.schedules.online_restarts import Room, held_after, saves
 
 
@@ -47,10 +47,9 @@ def reverse(room: Room, steps: int) -> Iterator[Action]:
     held = held_after(room, steps)
     adjoint = _oldest_record(room, steps, len(held))
     yield Reverse(steps, adjoint)
-    while held:
-        start = held.pop()
+    for beside, start in reversed(list(enumerate(held))):
         if start < adjoint:
-            yield from _reverse_gap(room, start, adjoint, len(held), steps)
+            yield from _reverse_gap(room, start, adjoint, beside, steps)
             adjoint = start
         elif start > 0 or not room.free_start:
             yield Drop(start)
@@ -61,10 +60,10 @@ def forward_steps(room: Room, steps: int) -> int:
     held = held_after(room, steps)
     stop = _oldest_record(room, steps, len(held))
     total = steps
-    for beside in reversed(range(len(held))):
-        if held[beside] < stop:
-            total += best_tree(room.shape(stop - held[beside], beside)).forward_steps
-            stop = held[beside]
+    for beside, start in reversed(list(enumerate(held))):
+        if start < stop:
+            total += best_tree(room.shape(stop - start, beside)).forward_steps
+            stop = start
     return total
 
 
@@ -75,14 +74,9 @@ def _oldest_record(room: Room, steps: int, restarts: int) -> int:
 def _reverse_gap(room: Room, start: int, stop: int, beside: int, steps: int) -> Iterator[Action]:
     """Reverse from the restart at `start`, as if the number of steps had been known there."""
     tree = best_tree(room.shape(stop - start, beside))
-    base = INITIAL if room.free_start and start == 0 else None
-    actions = walk(tree, start=start, end=steps, record_in_state=room.record_in_state, base=base)
-    if base:
-        yield Restore(start, base)
+    flag = room.record_in_state
+    if start > 0 or not room.free_start:
+        yield from walk_from_restart(tree, start=start, end=steps, record_in_state=flag)
     else:
-        first = next(actions)
-        is_last = not isinstance(first, Save)
-        yield Restore(start, last=is_last)
-        if is_last:
-            yield first
-    yield from actions
+        yield Restore(0, INITIAL)
+        yield from walk(tree, end=steps, record_in_state=flag, base=INITIAL)
