@@ -18,7 +18,7 @@ FRAMEWORKS |= {"checkpoint_schedules", "pyadjoint"}
 CORE = (
     "actions arguments calibrate citations cost demand errors events executor families layout "
     "pace pictures placement placement_packed placements planner plans prediction problem "
-    "ranges report run schedule_file schedules sizes stores suggest testing timeline verify"
+    "ranges report run schedule_file schedules sizes stores suggest sweep testing timeline verify"
 ).split()
 MAY_IMPORT = {
     "actions": "",
@@ -47,8 +47,9 @@ MAY_IMPORT = {
     "pace": "errors",
     "executor": "actions errors events pace problem stores",
     "report": "events sizes run",
-    "run": "actions calibrate cost errors events executor online_plan planner plans problem report "
-    "sizes stores",
+    "sweep": "actions events executor problem stores",
+    "run": "actions arguments calibrate cost errors events online_plan planner plans problem "
+    "report sizes stores sweep",
     "calibrate": "actions cost errors events executor problem sizes stores",
     "testing": "actions errors layout problem run verify",
     "schedule_file": "actions errors layout verify",

@@ -12,7 +12,13 @@ import pytest
 
 import retrograd
 from retrograd.actions import Record, Save
-from retrograd.errors import BudgetTooSmall, IllegalAction, InvalidArgument, OutOfOrder
+from retrograd.errors import (
+    BudgetTooSmall,
+    IllegalAction,
+    InvalidArgument,
+    NotSupported,
+    OutOfOrder,
+)
 from retrograd.events import Kind
 
 STEPS = 23
@@ -185,3 +191,40 @@ def test_a_report_says_what_was_done(growth: Growth) -> None:
         assert kind.value in result.report()
     assert f"{result.tally.forward_steps} forward steps for {STEPS}" in result.report()
     assert pickle.loads(pickle.dumps(result.plan)) == result.plan
+
+
+def both_ends(u: np.ndarray) -> np.ndarray:
+    return u[::-1].copy()
+
+
+@pytest.mark.parametrize("memory", ["2/1", "1/3", "1/8"])
+def test_several_reverse_sweeps_over_one_forward(growth: Growth, memory: str) -> None:
+    """Each as if the forward had been run for it, which it has not."""
+    terminals = [lambda u: u, both_ends, lambda u: u * 0 + 1]
+    initial = np.linspace(0, 1, 50)
+    several = retrograd.arrays.Problem(
+        growth.step, growth.adjoint_step, initial, STEPS, terminal=terminals
+    )
+    run = retrograd.Run(several, memory=memory, sweeps=3)
+    for _ in range(2):
+        growth.calls.clear()
+        run.forward()
+        found = [run.reverse() for _ in terminals]
+        assert len(growth.calls) == run.plan.forward_steps == found[-1].tally.forward_steps
+        with pytest.raises(OutOfOrder, match="sweeps=2"):
+            run.reverse()
+        for result, terminal in zip(found, terminals, strict=True):
+            alone = retrograd.arrays.Problem(
+                growth.step, growth.adjoint_step, initial, STEPS, terminal=terminal
+            )
+            expected = retrograd.gradient(alone, memory="2/1").gradient
+            assert np.array_equal(result.gradient, expected)
+    assert run.plan.forward_steps == STEPS or memory != "2/1"
+
+
+def test_more_sweeps_than_end_values(growth: Growth) -> None:
+    run = retrograd.Run(growth.problem(), memory="1/3", sweeps=2)
+    run.forward()
+    run.reverse()
+    with pytest.raises(NotSupported, match="one for each sweep"):
+        run.reverse()

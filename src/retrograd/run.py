@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
-from time import perf_counter
 from typing import Any, Final
 
-from retrograd.actions import DISK, Action, Advance, Record, Tier
+from retrograd.actions import DISK, Advance, Tier
+from retrograd.arguments import whole
 from retrograd.calibrate import calibrate
 from retrograd.cost import Costs
-from retrograd.errors import NotEnoughMemory, NotSupported, OutOfOrder
-from retrograd.events import Event, Kind, Observer
-from retrograd.executor import Executor
+from retrograd.errors import InvalidArgument, NotEnoughMemory, NotSupported, OutOfOrder
+from retrograd.events import Observer
 from retrograd.online_plan import OnlinePlan, plan_online
 from retrograd.planner import Choice, plan_layout
 from retrograd.plans import Plan
@@ -23,40 +22,10 @@ from retrograd.sizes import Size, format_nbytes, free_nbytes
 from retrograd.stores.arena import Arena
 from retrograd.stores.sliding import SlidingArena
 from retrograd.stores.tier import Store
-
-EVENTS_KEPT: Final = 100_000
-"""A run remembers this many events; counts and seconds cover all of them."""
+from retrograd.sweep import OpenSweep, Sweep, Tally
 
 _FORWARD_ONLY_ROWS: Final = 32
 """Rows for a forward run that keeps nothing; more would save no time worth the memory."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """What the events of a run add up to.
-
-    Attributes
-    ----------
-    steps, calls, seconds : by kind of event.
-    events : the events themselves, up to `EVENTS_KEPT`.
-    """
-
-    steps: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
-    calls: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
-    seconds: dict[Kind, float] = field(default_factory=lambda: dict.fromkeys(Kind, 0.0))
-    events: list[Event] = field(default_factory=list)
-
-    def __call__(self, event: Event) -> None:
-        self.steps[event.kind] += event.stop - event.start
-        self.calls[event.kind] += 1
-        self.seconds[event.kind] += event.seconds
-        if len(self.events) < EVENTS_KEPT:
-            self.events.append(event)
-
-    @property
-    def forward_steps(self) -> int:
-        """Forward steps that were executed, first sweep included."""
-        return self.steps[Kind.FORWARD] + self.steps[Kind.RECOMPUTE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +69,7 @@ class Run:
     memory, disk : the budgets of everything the engine allocates; see `retrograd.plan`.
     costs : what steps and transfers cost, as `retrograd.calibrate` measures it; they are what
         predicted seconds and the use of a disk are judged by.
+    sweeps : how many reverse sweeps follow each forward, as for several adjoint right-hand sides.
     schedule : a schedule's name or a schedule.
     stores : where the restarts of other tiers than memory are kept, by tier.
     observers : called with every event.
@@ -122,19 +92,20 @@ class Run:
         memory: Size = "auto",
         disk: Size = 0,
         costs: Costs | None = None,
+        sweeps: int = 1,
         schedule: Choice = "auto",
         stores: Mapping[Tier, Store] | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
         self.problem = problem
         self._stores = dict(stores or {})
-        self._chosen = _choose(problem, memory, disk, costs, schedule)
+        self._chosen = _choose(problem, memory, disk, costs, sweeps, schedule)
         self._outcome: Plan | None = None
         if isinstance(self._chosen, Plan):
             _refuse_missing_store(self._chosen, self._stores)
         self.observers = list(observers)
         self._arena: Arena | None = None
-        self._sweep: _Sweep | None = None
+        self._sweep: Sweep | None = None
 
     @property
     def plan(self) -> Plan:
@@ -174,14 +145,14 @@ class Run:
         if not keep:
             return self._forward_only()
         arena = self._arena_of(self._chosen.arena_nbytes)
-        sweep: _Sweep
+        sweep: Sweep
         if isinstance(self._chosen, Plan):
             actions = iter(self._chosen.schedule)
-            sweep = _Sweep(self.problem, arena, actions, self.observers, self._stores)
+            sweep = Sweep(self.problem, arena, actions, self.observers, self._stores)
             sweep.forward()
         else:
             actions = self._chosen.schedule.forward()
-            sweep = _OpenSweep(_open(self.problem), arena, actions, self.observers)
+            sweep = OpenSweep(_open(self.problem), arena, actions, self.observers)
             sweep.forward()
             sweep.go_back(self._chosen.schedule.reverse(sweep.steps))
             self._outcome = self._chosen.stopped(sweep.steps)
@@ -194,12 +165,12 @@ class Run:
         small = layout.live_nbytes + rows * layout.row_nbytes
         full = self._chosen.arena_nbytes
         arena = self._arena if self._arena is not None else self._arena_of(min(small, full))
-        sweep: _Sweep
+        sweep: Sweep
         if steps is None:
             singles = (Advance(step, step + 1) for step in count())
-            sweep = _OpenSweep(_open(self.problem), arena, singles, self.observers)
+            sweep = OpenSweep(_open(self.problem), arena, singles, self.observers)
         else:
-            sweep = _Sweep(self.problem, arena, iter((Advance(0, steps),)), self.observers, {})
+            sweep = Sweep(self.problem, arena, iter((Advance(0, steps),)), self.observers, {})
         sweep.forward()
         return sweep.tally
 
@@ -212,27 +183,33 @@ class Run:
         return self._arena
 
     def reverse(self) -> Result:
-        """Run the reverse sweep of the last forward.
+        """Run a reverse sweep of the last forward: once, or as often as there are `sweeps`.
 
         Raises
         ------
         OutOfOrder
             if there is no forward that has not been reversed yet.
         """
-        sweep, self._sweep = self._sweep, None
+        sweep, self._sweep = self._sweep, None  # lost if it fails
         if sweep is None:
             raise OutOfOrder(
                 "there is no forward run to reverse: call forward() first, once for each "
-                "reverse(), and without keep=False"
+                "reverse(), and without keep=False; give sweeps=2 to reverse each run twice"
             )
         sweep.reverse()
+        self._sweep = None if sweep.is_over else sweep
         return Result(
             self.problem.gradient(), self.plan, sweep.tally, self.arena_nbytes, sweep.seconds
         )
 
 
 def _choose(
-    problem: Problem, memory: Size, disk: Size, costs: Costs | None, schedule: Choice
+    problem: Problem,
+    memory: Size,
+    disk: Size,
+    costs: Costs | None,
+    sweeps: int,
+    schedule: Choice,
 ) -> Plan | OnlinePlan:
     steps = problem.steps
     if steps is not None:
@@ -243,10 +220,16 @@ def _choose(
             disk=disk,
             costs=costs,
             free_start=problem.free_start,
+            sweeps=sweeps,
             schedule=schedule,
             keep_all_nbytes=problem.keep_all_nbytes,
             scratch_nbytes=problem.scratch_nbytes,
             fixed_nbytes=problem.fixed_nbytes,
+        )
+    if whole("sweeps", sweeps, least=1) > 1:
+        raise InvalidArgument(
+            f"sweeps={sweeps}: where the number of steps is unknown, one reverse sweep follows "
+            "each forward. Leave sweeps= out, or give the number of steps"
         )
     return plan_online(
         problem.layout,
@@ -285,75 +268,6 @@ def _refuse_what_is_not_there(nbytes: int) -> None:
             f"the plan takes {format_nbytes(nbytes)} of memory, and {format_nbytes(free)} are "
             f'free: give memory="auto", or at most memory={free}'
         )
-
-
-class _Sweep:
-    """One walk forward and back."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        arena: Arena,
-        actions: Iterator[Action],
-        observers: Sequence[Observer],
-        stores: Mapping[Tier, Store],
-    ) -> None:
-        self._problem = problem
-        self._arena = arena
-        self._actions = actions
-        self.tally = Tally()
-        self.seconds = 0.0
-        self._executor = Executor(problem, arena, (self.tally, *observers), stores)
-
-    def forward(self) -> None:
-        began = perf_counter()
-        self._executor.begin()
-        self._executor.run(self._to_the_end())
-        self._problem.finish_forward(self._arena.live())
-        self.seconds += perf_counter() - began
-
-    def _to_the_end(self) -> Iterable[Action]:
-        """The actions up to the one that reaches the last step, whose state is the last one."""
-        for action in self._actions:
-            yield action
-            if isinstance(action, Advance | Record) and self._is_over(action.stop):
-                return
-
-    def _is_over(self, step: int) -> bool:
-        return step == self._problem.steps
-
-    def reverse(self) -> None:
-        began = perf_counter()
-        self._problem.begin_reverse()
-        self._executor.run(self._actions)
-        self.seconds += perf_counter() - began
-
-
-class _OpenSweep(_Sweep):
-    """A walk that finds out as it goes forward where it turns."""
-
-    def __init__(
-        self,
-        problem: OpenProblem,
-        arena: Arena,
-        actions: Iterator[Action],
-        observers: Sequence[Observer],
-    ) -> None:
-        super().__init__(problem, arena, actions, observers, {})
-        self._open = problem
-        self.steps = 0
-
-    def go_back(self, actions: Iterator[Action]) -> None:
-        """Take these actions for the way back."""
-        self._actions = actions
-
-    def _to_the_end(self) -> Iterable[Action]:
-        if not self._is_over(0):
-            yield from super()._to_the_end()
-
-    def _is_over(self, step: int) -> bool:
-        self.steps = step
-        return self._open.is_over(self._arena.live(), step)
 
 
 def gradient(

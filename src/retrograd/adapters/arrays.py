@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
@@ -39,7 +39,8 @@ class Problem:
     initial : state 0, an array or a tuple of arrays. It is copied.
     steps : how many steps to make; with `until`, the most that it may take to come true.
     terminal : ``terminal(state)`` returns the adjoint at the end, from the last state. Without
-        it the adjoint starts as zeros of the state's form.
+        it the adjoint starts as zeros of the state's form. For several reverse sweeps, a
+        sequence of such functions, one for each.
     recording_step : ``recording_step(state, k)`` returns state ``k + 1`` and a record, for an
         adjoint that needs less or other data than the state.
     record_like : an array or tuple of arrays of a record's shapes and dtypes.
@@ -89,7 +90,7 @@ class Problem:
         initial: ArrayLike | tuple[ArrayLike, ...],
         steps: int | None = None,
         *,
-        terminal: Callable[[State], Any] | None = None,
+        terminal: Callable[[State], Any] | Sequence[Callable[[State], Any]] | None = None,
         recording_step: Callable[[State, int], tuple[State, Any]] | None = None,
         record_like: ArrayLike | tuple[ArrayLike, ...] | None = None,
         free_start: bool = True,
@@ -99,7 +100,7 @@ class Problem:
             raise InvalidArgument("recording_step and record_like go together: give both or none")
         self._step = step
         self._adjoint_step = adjoint_step
-        self._terminal = terminal
+        self._terminals = (terminal,) if terminal is None or callable(terminal) else tuple(terminal)
         self._recording_step = recording_step
         self._single = not isinstance(initial, tuple)
         self._initial = tuple(np.array(part) for part in _as_tuple(initial))
@@ -116,7 +117,7 @@ class Problem:
         self._end = 0 if until is not None else self._most_steps
         """The step at which the forward ends, as far as that is known."""
         self._adjoint: Any = None
-        self._swept = False
+        self._ends: list[Any] = []
         self._checksums = _Checksums()
 
     @property
@@ -237,20 +238,24 @@ class Problem:
         return over
 
     def finish_forward(self, rows: Rows) -> None:
-        """Take the adjoint's end value from the last state."""
+        """Take the adjoint's end value from the last state, for each reverse sweep."""
         last = self._row_views(rows, self._end)
-        self._swept = False
-        if self._terminal is None:
+        self._ends = [self._end_value(last, terminal) for terminal in self._terminals]
+
+    def _end_value(self, last: tuple[Array, ...], terminal: Callable[[State], Any] | None) -> Any:
+        if terminal is None:
             zeros = tuple(np.zeros_like(row) for row in last)
-            self._adjoint = zeros[0] if self._single else zeros
-        else:
-            self._adjoint = _copied(self._terminal(_read_only(last, single=self._single)))
+            return zeros[0] if self._single else zeros
+        return _copied(terminal(_read_only(last, single=self._single)))
 
     def begin_reverse(self) -> None:
-        """Begin at the end value that `finish_forward` took; only once, since it is then gone."""
-        if self._swept:
-            raise NotSupported("arrays are swept back once for each forward: leave BeginSweep out")
-        self._swept = True
+        """Begin at the next end value that `finish_forward` took."""
+        if not self._ends:
+            raise NotSupported(
+                "there are more reverse sweeps than end values: give a sequence of functions as "
+                "terminal, one for each sweep"
+            )
+        self._adjoint = self._ends.pop(0)
 
     def reverse(self, stop: int, start: int, rows: Rows) -> None:
         """Call the user's adjoint function for each step, latest first."""

@@ -69,6 +69,23 @@ def test_restarts_in_a_store_change_no_bit(any_wave: Any, samples: int) -> None:
     assert store.nbytes == 0
 
 
+@pytest.mark.parametrize("samples", [6, 17, 50])
+def test_two_reverse_sweeps_over_one_forward(wave: Any, samples: int) -> None:
+    run = retrograd.devito.checkpointed(
+        wave.forward, wave.gradient, memory=samples * wave.sample_nbytes, sweeps=2
+    )
+    truth = wave.keep_all()
+    wave.reset()
+    arguments = {"dt": wave.dt, "nthreads": 1, "nthreads_nonaffine": 1}
+    run.forward(**arguments)
+    for _ in range(2):
+        wave.grad.data_with_halo[:] = 0.0
+        run.reverse(**arguments)
+        assert equal(wave.outputs(), truth)
+    assert run.result.tally.forward_steps == run.plan.forward_steps
+    assert run.plan.name == "sweeps"
+
+
 def test_keep_all_by_name_takes_every_sample_once(wave: Any) -> None:
     run = retrograd.devito.checkpointed(
         wave.forward, wave.gradient, memory="1/1", schedule="keep-all"

@@ -14,9 +14,10 @@ from retrograd.errors import OutOfOrder
 from retrograd.events import Observer
 from retrograd.planner import Choice
 from retrograd.plans import Plan
-from retrograd.run import Result, Run, Tally
+from retrograd.run import Result, Run
 from retrograd.sizes import Size
 from retrograd.stores.tier import Store
+from retrograd.sweep import Tally
 
 Operator = Any
 
@@ -28,6 +29,7 @@ def checkpointed(
     memory: Size = "auto",
     disk: Size = 0,
     costs: Costs | None = None,
+    sweeps: int = 1,
     schedule: Choice = "auto",
     names: Mapping[str, str] | None = None,
     stores: Mapping[Tier, Store] | None = None,
@@ -48,6 +50,7 @@ def checkpointed(
     disk : as `memory`; none unless it is given.
     costs : what steps and transfers cost, which predicted seconds and a disk are judged by:
         ``retrograd.calibrate(retrograd.devito.Problem(forward, gradient, …))`` measures them.
+    sweeps : how many reverse sweeps follow each forward, each with arguments of its own.
     schedule : ``"auto"``, one of the names in `retrograd.families.NAMES`, or a schedule.
     names : wavefields' names in the gradient operator, mapped to those in the forward, where
         they differ: ``{"u0": "u"}``.
@@ -66,6 +69,7 @@ def checkpointed(
         memory=memory,
         disk=disk,
         costs=costs,
+        sweeps=sweeps,
         schedule=schedule,
         stores=stores,
         observers=observers,

@@ -1,0 +1,125 @@
+"""One walk forward and back, as a run makes it for each gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Final
+
+from retrograd.actions import Action, Advance, BeginSweep, Record, Tier
+from retrograd.events import Event, Kind, Observer
+from retrograd.executor import Executor
+from retrograd.problem import OpenProblem, Problem
+from retrograd.stores.arena import Arena
+from retrograd.stores.tier import Store
+
+EVENTS_KEPT: Final = 100_000
+"""A run remembers this many events; counts and seconds cover all of them."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the events of a run add up to.
+
+    Attributes
+    ----------
+    steps, calls, seconds : by kind of event.
+    events : the events themselves, up to `EVENTS_KEPT`.
+    """
+
+    steps: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
+    calls: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
+    seconds: dict[Kind, float] = field(default_factory=lambda: dict.fromkeys(Kind, 0.0))
+    events: list[Event] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        self.steps[event.kind] += event.stop - event.start
+        self.calls[event.kind] += 1
+        self.seconds[event.kind] += event.seconds
+        if len(self.events) < EVENTS_KEPT:
+            self.events.append(event)
+
+    @property
+    def forward_steps(self) -> int:
+        """Forward steps that were executed, first sweep included."""
+        return self.steps[Kind.FORWARD] + self.steps[Kind.RECOMPUTE]
+
+
+class Sweep:
+    """One walk forward, and one or more back."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        arena: Arena,
+        actions: Iterator[Action],
+        observers: Sequence[Observer],
+        stores: Mapping[Tier, Store],
+    ) -> None:
+        self._problem = problem
+        self._arena = arena
+        self._actions = actions
+        self.tally = Tally()
+        self.seconds = 0.0
+        self.is_over = False
+        self._executor = Executor(problem, arena, (self.tally, *observers), stores)
+
+    def forward(self) -> None:
+        """Run forward to the end."""
+        began = perf_counter()
+        self._executor.begin()
+        self._executor.run(self._to_the_end())
+        self._problem.finish_forward(self._arena.live())
+        self.seconds += perf_counter() - began
+
+    def _to_the_end(self) -> Iterable[Action]:
+        """The actions up to the one that reaches the last step, whose state is the last one."""
+        for action in self._actions:
+            yield action
+            if isinstance(action, Advance | Record) and self._ends_at(action.stop):
+                return
+
+    def _ends_at(self, step: int) -> bool:
+        return step == self._problem.steps
+
+    def reverse(self) -> None:
+        """Run a reverse sweep; `is_over` says whether it was the last."""
+        began = perf_counter()
+        self._problem.begin_reverse()
+        self._executor.run(self._one_sweep())
+        self.seconds += perf_counter() - began
+
+    def _one_sweep(self) -> Iterator[Action]:
+        for action in self._actions:
+            if isinstance(action, BeginSweep):
+                return
+            yield action
+        self.is_over = True
+
+
+class OpenSweep(Sweep):
+    """A walk that finds out as it goes forward where it turns."""
+
+    def __init__(
+        self,
+        problem: OpenProblem,
+        arena: Arena,
+        actions: Iterator[Action],
+        observers: Sequence[Observer],
+    ) -> None:
+        super().__init__(problem, arena, actions, observers, {})
+        self._open = problem
+        self.steps = 0
+
+    def go_back(self, actions: Iterator[Action]) -> None:
+        """Take these actions for the way back."""
+        self._actions = actions
+
+    def _to_the_end(self) -> Iterable[Action]:
+        if not self._ends_at(0):
+            yield from super()._to_the_end()
+
+    def _ends_at(self, step: int) -> bool:
+        self.steps = step
+        return self._open.is_over(self._arena.live(), step)
