@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable
 from dataclasses import asdict, fields
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 from typing import Final
 
 from retrograd.actions import Action, Advance, Drop, Forget, Record, Restore, Reverse, Save
@@ -125,50 +125,48 @@ class _Trial:
 
     def costs(self) -> Costs:
         self._executor.begin()
-        self._perform(Save(0), Advance(0, 1), Restore(0))
-        short = self._median(Kind.RECOMPUTE, Advance(0, 1), Restore(0))
+        again = Advance(0, 1), Restore(0)
+        self._executor.run((Save(0), *again))
+        short = median(self._seconds(*again) for _ in range(_REPEATS))
         steps = self._steps = max(1, min(self._steps, int(_SECONDS / (4 * _REPEATS * short))))
-        self._perform(Record(0, steps), Forget(0, steps), Restore(0))  # touches the memory
-        long = self._median(Kind.RECOMPUTE, Record(0, steps), Forget(0, steps), Restore(0), count=3)
+        window = Record(0, steps), Forget(0, steps), Restore(0)
+        self._executor.run(window)  # touches the memory
+        long = median(self._seconds(*window) for _ in range(3))
         forward_step, forward_call = _per_step(short, long, steps)
         copy_rate = self._copy_rate()
         reverse_step, reverse_call = self._reverse()
         return Costs(forward_step, reverse_step, forward_call, reverse_call, copy_rate)
 
-    def _perform(self, *actions: Action) -> list[Event]:
-        self._events.clear()
+    def _seconds(self, *actions: Action) -> float:
+        """What actions take, the engine's own time included."""
+        began = perf_counter()
         self._executor.run(actions)
-        return list(self._events)
-
-    def _median(self, kind: Kind, *actions: Action, count: int = _REPEATS) -> float:
-        return median(_seconds(kind, self._perform(*actions)) for _ in range(count))
+        return perf_counter() - began
 
     def _copy_rate(self) -> float:
         """Bytes per second at which live rows come down to the top of the stack."""
         end, moves = self._steps, self._arena.moves
-        away = Restore(0), Advance(0, end), Save(end), Drop(end)
-        seconds = self._median(Kind.SAVE, *away, count=3)
+        self._events.clear()
+        for _ in range(3):
+            self._executor.run((Restore(0), Advance(0, end), Save(end), Drop(end)))
+        seconds = median(e.seconds for e in self._events if e.kind is Kind.SAVE)
         if self._arena.moves == moves or not seconds:
             return float("inf")
         return self._problem.layout.restart_nbytes / seconds
 
     def _reverse(self) -> tuple[float, float]:
         steps, problem = self._steps, self._problem
-        self._perform(Restore(0, last=True), Record(0, steps))
+        self._executor.run((Restore(0, last=True), Record(0, steps)))
         # The problem is told that its last state is this one.
         origin = self._arena.live().origin + steps - self._last
         problem.finish_forward(Window(self._arena, origin))
         problem.begin_reverse()
-        singles = [Reverse(stop, stop - 1) for stop in range(steps, max(1, steps - 3), -1)]
-        rest = steps - len(singles)
-        if not singles or not rest:
-            return _seconds(Kind.REVERSE, self._perform(Reverse(steps, 0))) / steps, 0.0
-        short = min(_seconds(Kind.REVERSE, self._perform(single)) for single in singles)
-        return _per_step(short, _seconds(Kind.REVERSE, self._perform(Reverse(rest, 0))), rest)
-
-
-def _seconds(kind: Kind, events: Iterable[Event]) -> float:
-    return sum(event.seconds for event in events if event.kind is kind)
+        fewest = max(1, steps - 2 * _REPEATS)
+        singles = [Reverse(stop, stop - 1) for stop in range(steps, fewest, -1)]
+        if not singles:
+            return self._seconds(Reverse(steps, 0)) / steps, 0.0
+        short = median(self._seconds(single) for single in singles)
+        return _per_step(short, self._seconds(Reverse(fewest, 0)), fewest)
 
 
 def _per_step(short: float, long: float, steps: int) -> tuple[float, float]:
