@@ -186,6 +186,7 @@ def test_levels_where_states_are_rows() -> None:
         ({"steps": 1.5}, "whole number"),
         ({"steps": True}, "whole number"),
         ({"steps": "3"}, "whole number"),
+        ({"steps": None}, "OnlineMixed"),
         ({"restart_nbytes": 0}, "at least 1"),
         ({"record_nbytes": "0 B"}, "at least 1"),
         ({"restart_nbytes": -3}, "not a size"),

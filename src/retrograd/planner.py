@@ -80,6 +80,12 @@ def plan(
     >>> p.name, p.forward_steps
     ('mixed', 3165)
     """
+    if steps is None:
+        raise InvalidArgument(
+            "steps=None: a plan of bytes alone needs a number of steps. Where it is unknown, give "
+            "a problem with until= to retrograd.Run, whose online_plan says what was chosen, or "
+            "make a schedule with retrograd.OnlineMixed"
+        )
     demand = Demand(
         whole("steps", steps, least=1),
         _positive(restart_nbytes, "restart_nbytes"),
