@@ -27,6 +27,7 @@ from retrograd.schedules import (
     Revolve,
     TieredMixed,
     TierSlots,
+    disk_revolve,
     hrevolve,
     mixed_best,
     tiered_mixed,
@@ -67,8 +68,8 @@ def theirs() -> dict[str, Callable[[], Iterable[object]]]:
 
     return {
         "checkpoint_schedules.Revolve(1615, 100)": lambda: other.Revolve(1615, 100),
-        "checkpoint_schedules.Mixed(1615, 410)": lambda: other.MixedCheckpointSchedule(1615, 410),
-        "checkpoint_schedules.HRevolve(400, 20 + 200)": lambda: other.HRevolve(400, 20, 200),
+        "checkpoint_schedules.Mixed(300, 75)": lambda: other.MixedCheckpointSchedule(300, 75),
+        "checkpoint_schedules.HRevolve(200, 10 + 20)": lambda: other.HRevolve(200, 10, 20),
         "checkpoint_schedules.Multistage(1615, 100)": lambda: other.MultistageCheckpointSchedule(
             1615, 100, 0
         ),
@@ -77,15 +78,11 @@ def theirs() -> dict[str, Callable[[], Iterable[object]]]:
 
 def pyrevolve_seconds(steps: int, slots: int) -> tuple[float, int]:
     """pyRevolve's plan of one gradient, walked without running anything."""
-    from pyrevolve.crevolve import CRevolve
-    from pyrevolve.schedulers import Action
+    from pyrevolve.schedulers import CRevolve
 
     began = perf_counter()
-    scheduler = CRevolve(slots, steps, None)
-    count = 0
-    while scheduler.next().type != Action.TERMINATE:
-        count += 1
-    return perf_counter() - began, count
+    actions = CRevolve(slots, steps).oplist  # walked when it is made
+    return perf_counter() - began, len(actions)
 
 
 def forget() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import retrograd
 from retrograd.errors import InvalidArgument
+from retrograd.stores.tier import HeldStore
 
 CALLS = {"step": 0, "adjoint": 0}
 
@@ -74,6 +76,27 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path, text: str) -> No
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="cannot be written"):
         retrograd.calibrate(slow(), cache=tmp_path / "nowhere" / "costs.json")
+
+
+class SlowStore(HeldStore):
+    """Takes 2 ms to save and 4 ms to restore."""
+
+    def save(self, step: int, rows: Any) -> None:
+        time.sleep(0.002)
+        super().save(step, rows)
+
+    def restore(self, step: int, rows: Any) -> None:
+        time.sleep(0.004)
+        super().restore(step, rows)
+
+
+def test_a_store_is_timed_with_the_problems_restarts() -> None:
+    problem, store = slow(3), SlowStore()
+    costs = retrograd.calibrate(problem, {"disk": store})
+    nbytes = problem.layout.restart_nbytes
+    assert costs.write_rate <= nbytes / 0.002
+    assert costs.read_rate <= nbytes / 0.004
+    assert store.nbytes == 0
 
 
 def test_a_disk_without_costs_is_measured_by_gradient() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import platform
-from dataclasses import asdict, fields
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Final
 
-from retrograd.actions import Action, Advance, Drop, Forget, Record, Restore, Reverse, Save
+from retrograd.actions import Action, Advance, Drop, Forget, Record, Restore, Reverse, Save, Tier
 from retrograd.cost import Costs
 from retrograd.errors import InvalidArgument
 from retrograd.events import Event, Kind
@@ -19,6 +20,7 @@ from retrograd.executor import Executor
 from retrograd.problem import Problem
 from retrograd.sizes import free_nbytes
 from retrograd.stores.arena import Arena, Window
+from retrograd.stores.tier import Store
 
 _SECONDS: Final = 2.0
 """About how long a calibration takes, unless single steps take longer."""
@@ -28,8 +30,13 @@ _REPEATS: Final = 5
 _STEPS: Final = 200
 
 
-def calibrate(problem: Problem, *, cache: str | os.PathLike[str] | None = None) -> Costs:
-    """Measure what a problem's steps and moves within memory cost, in about two seconds.
+def calibrate(
+    problem: Problem,
+    stores: Mapping[Tier, Store] | None = None,
+    *,
+    cache: str | os.PathLike[str] | None = None,
+) -> Costs:
+    """Measure what a problem's steps, moves and transfers cost, in about two seconds.
 
     The problem runs some of its first steps forward and back, several times over. Whatever it had
     computed before is lost: calibrate before `forward`, not between `forward` and `reverse`.
@@ -37,6 +44,7 @@ def calibrate(problem: Problem, *, cache: str | os.PathLike[str] | None = None) 
     Parameters
     ----------
     problem : an adapter's problem; its functions or operators are called.
+    stores : as for `retrograd.Run`; the one for the disk is timed with the problem's own restarts.
     cache : a file that keeps what was measured, for problems with the same fields on the same
         machine with the same number of threads. It is read if it exists, else written.
 
@@ -57,24 +65,26 @@ def calibrate(problem: Problem, *, cache: str | os.PathLike[str] | None = None) 
     >>> 0 < costs.forward_step < plan.seconds
     True
     """
+    disk = (stores or {}).get(DISK)
     if cache is None:
-        return _measure(problem)
-    path, key = Path(cache).expanduser(), _key(problem)
+        return _measure(problem, disk)
+    path, key = Path(cache).expanduser(), _key(problem, disk)
     known = _read(path)
     if key not in known:
-        known[key] = asdict(_measure(problem))
+        known[key] = asdict(_measure(problem, disk))
         _write(path, known)
     return Costs(**known[key])
 
 
-def _key(problem: Problem) -> str:
+def _key(problem: Problem, disk: Store | None) -> str:
     threads = os.environ.get("OMP_NUM_THREADS", "all")
     machine = f"{platform.node()}, {os.cpu_count()} cores, {threads} threads"
     layout = problem.layout
     names = ", ".join(
         f"{f.name} {f.dtype}{list(f.shape)}" for f in (*layout.state, *layout.records)
     )
-    return f"{machine}: {type(problem).__module__}, depth {layout.depth}, {names}"
+    store = "" if disk is None else f", {type(disk).__name__}"
+    return f"{machine}: {type(problem).__module__}, depth {layout.depth}, {names}{store}"
 
 
 def _read(path: Path) -> dict[str, dict[str, float]]:
@@ -99,7 +109,7 @@ def _write(path: Path, known: dict[str, dict[str, float]]) -> None:
         raise InvalidArgument(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _measure(problem: Problem) -> Costs:
+def _measure(problem: Problem, disk: Store | None) -> Costs:
     layout, steps = problem.layout, problem.steps
     if steps is None:
         raise InvalidArgument(
@@ -108,7 +118,9 @@ def _measure(problem: Problem) -> Costs:
         )
     allowed = min(_MOST_NBYTES, free_nbytes() // 2)
     rows = (allowed - layout.live_nbytes) // layout.record_nbytes
-    return _Trial(problem, steps, max(1, min(steps, _STEPS, rows))).costs()
+    trial = _Trial(problem, steps, max(1, min(steps, _STEPS, rows)))
+    rates = {} if disk is None else trial.rates(disk)
+    return replace(trial.costs(), **rates)
 
 
 class _Trial:
@@ -123,7 +135,25 @@ class _Trial:
         self._events: list[Event] = []
         self._executor = Executor(problem, self._arena, (self._events.append,))
 
+    def rates(self, store: Store) -> dict[str, float]:
+        """Bytes per second to and from a store, with restarts of the problem's size."""
+        layout, window = self._problem.layout, self._arena.live()
+        fields, ages = range(len(layout.state)), range(layout.depth)
+        rows = [window.row(field, age) for field in fields for age in ages]
+        writes, reads = [], []
+        for step in range(_REPEATS):
+            began = perf_counter()
+            store.save(step, rows)
+            between = perf_counter()
+            store.restore(step, rows)
+            writes.append(between - began)
+            reads.append(perf_counter() - between)
+        store.clear()
+        nbytes = layout.restart_nbytes
+        return {"write_rate": nbytes / median(writes), "read_rate": nbytes / median(reads)}
+
     def costs(self) -> Costs:
+        """Of steps, calls and moves within memory."""
         self._executor.begin()
         again = Advance(0, 1), Restore(0)
         self._executor.run((Save(0), *again))

@@ -300,7 +300,7 @@ def gradient(
         if the machine does not have what the plan takes.
     """
     if costs is None and disk and problem.steps is not None:
-        costs = calibrate(problem)
+        costs = calibrate(problem, stores)
     run = Run(
         problem,
         memory=memory,
