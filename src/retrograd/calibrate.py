@@ -12,7 +12,18 @@ from statistics import median
 from time import perf_counter
 from typing import Final
 
-from retrograd.actions import Action, Advance, Drop, Forget, Record, Restore, Reverse, Save, Tier
+from retrograd.actions import (
+    DISK,
+    Action,
+    Advance,
+    Drop,
+    Forget,
+    Record,
+    Restore,
+    Reverse,
+    Save,
+    Tier,
+)
 from retrograd.cost import Costs
 from retrograd.errors import InvalidArgument
 from retrograd.events import Event, Kind
