@@ -182,6 +182,11 @@ class Run:
             self._arena = kind(self.problem.layout, nbytes)
         return self._arena
 
+    @property
+    def is_over(self) -> bool:
+        """Whether no reverse sweep of the last forward is left to be made."""
+        return self._sweep is None
+
     def reverse(self) -> Result:
         """Run a reverse sweep of the last forward: once, or as often as there are `sweeps`.
 
@@ -311,4 +316,10 @@ def gradient(
         observers=observers,
     )
     run.forward()
-    return run.reverse()
+    result = run.reverse()
+    if not run.is_over:
+        raise NotSupported(
+            "the schedule makes several reverse sweeps, and a gradient is made by one: use "
+            "retrograd.Run, and call reverse() once for each"
+        )
+    return result
