@@ -8,12 +8,14 @@ from random import Random
 from hypothesis import strategies as st
 
 from retrograd.actions import (
+    DISK,
     INITIAL,
     Action,
     Advance,
     BeginSweep,
     Drop,
     Forget,
+    Load,
     Record,
     Restore,
     Reverse,
@@ -38,6 +40,7 @@ class _Walk:
     adjoint: int = 0
     restarts: set[int] = field(default_factory=set)
     records: set[int] = field(default_factory=set)
+    away: dict[int, int] = field(default_factory=dict)
     actions: list[Action] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -54,6 +57,20 @@ class _Walk:
         if record:
             self.records.update(range(self.live, stop))
         self.live, self.furthest = stop, max(self.furthest, stop)
+
+    def record_away(self, stop: int) -> None:
+        self.actions.append(Record(self.live, stop, DISK))
+        self.away[self.live] = stop
+        self.live, self.furthest = stop, max(self.furthest, stop)
+
+    def load(self, start: int, restart: int) -> None:
+        stop = self.away.pop(start)
+        self.actions.append(Load(start, stop, DISK))
+        self.records.update(range(start, stop))
+        self.restore(restart)
+
+    def is_away(self, step: int) -> bool:
+        return any(start <= step < stop for start, stop in self.away.items())
 
     def restore(self, step: int) -> None:
         if self.free_start and step == 0 and 0 not in self.restarts:
@@ -102,6 +119,18 @@ class _Walk:
             moves.append(
                 lambda: self.forward(choice(range(self.live, unrecorded)) + 1, record=True)
             )
+            unkept = self.live
+            while unkept < unrecorded and not self.is_away(unkept):
+                unkept += 1
+            if unkept > self.live:
+                moves.append(lambda: self.record_away(choice(range(self.live, unkept)) + 1))
+        loadable = [
+            start
+            for start, stop in self.away.items()
+            if start < self.adjoint and not self.records & set(range(start, stop))
+        ]
+        if loadable and below:
+            moves.append(lambda: self.load(choice(loadable), choice(below)))
         if below:
             moves.append(lambda: self.restore(choice(below)))
         if self.restarts - {0}:
@@ -145,6 +174,8 @@ class _Walk:
         for step in sorted(self.records):
             self.records.remove(step)
             self.actions.append(Forget(step, step + 1))
+        for start, stop in self.away.items():
+            self.actions.append(Forget(start, stop, DISK))
 
 
 def random_schedule(

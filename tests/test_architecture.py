@@ -16,9 +16,11 @@ FRAMEWORKS = {"devito", "scipy", "matplotlib", "rich", "jax", "torch", "dask", "
 FRAMEWORKS |= {"checkpoint_schedules", "pyadjoint"}
 
 CORE = (
-    "actions arguments calibrate citations cost demand errors events executor families layout "
+    "actions arguments calibrate citations cost demand errors events executor families foresight "
+    "layout "
     "pace pictures placement placement_packed placements planner plans prediction problem "
-    "ranges report run schedule_file schedules sizes stores suggest sweep testing timeline verify"
+    "ranges replay report run schedule_file schedules sizes stores suggest sweep testing "
+    "timeline verify"
 ).split()
 MAY_IMPORT = {
     "actions": "",
@@ -31,23 +33,25 @@ MAY_IMPORT = {
     "placement": "errors layout",
     "placement_packed": "errors layout placement",
     "placements": "layout placement placement_packed",
-    "verify": "actions errors layout placement placements ranges",
+    "verify": "actions errors layout ranges",
+    "replay": "actions layout placement placements",
     "sizes": "arguments errors",
     "cost": "actions errors verify",
     "demand": "layout",
     "families": "actions cost demand schedules",
-    "prediction": "actions cost demand schedules verify",
+    "prediction": "actions cost demand replay schedules verify",
     "plans": "actions cost demand prediction sizes",
     "planner": "actions arguments cost demand errors families layout plans prediction "
     "schedules sizes suggest",
     "online_plan": "actions demand errors layout plans prediction schedules sizes",
     "problem": "layout",
-    "stores": "layout placement placement_packed placements",
+    "stores": "errors layout placement placement_packed placements sizes",
+    "foresight": "actions stores",
     "events": "actions",
     "pace": "errors",
     "executor": "actions errors events pace problem stores",
     "report": "events sizes run",
-    "sweep": "actions events executor problem stores",
+    "sweep": "actions events executor foresight problem stores",
     "run": "actions arguments calibrate cost errors events online_plan planner plans problem "
     "report sizes stores sweep",
     "calibrate": "actions cost errors events executor problem sizes stores",

@@ -81,13 +81,13 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 class SlowStore(HeldStore):
     """Takes 2 ms to save and 4 ms to restore."""
 
-    def save(self, step: int, rows: Any) -> None:
+    def save(self, item: Any, rows: Any) -> None:
         time.sleep(0.002)
-        super().save(step, rows)
+        super().save(item, rows)
 
-    def restore(self, step: int, rows: Any) -> None:
+    def restore(self, item: Any, rows: Any) -> None:
         time.sleep(0.004)
-        super().restore(step, rows)
+        super().restore(item, rows)
 
 
 def test_a_store_is_timed_with_the_problems_restarts() -> None:

@@ -21,9 +21,10 @@ from retrograd.errors import (
 from retrograd.events import Kind
 from retrograd.executor import Executor
 from retrograd.online_plan import plan_online
+from retrograd.replay import replay_rows
 from retrograd.schedules.online import OnlineMixed, OnlineRevolve
 from retrograd.stores.sliding import RecordMove, SlidingArena, SlidingPlacement
-from retrograd.verify import replay_rows, verify
+from retrograd.verify import verify
 from tests.adapters.toys import TOYS, Toy, logistic, same_bits, summing
 from tests.counting import LAYOUTS, CountingProblem, expected_gradient
 

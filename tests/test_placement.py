@@ -12,8 +12,8 @@ from retrograd.errors import BudgetTooSmall
 from retrograd.layout import Field, Layout
 from retrograd.placement import Move, Piece, Placement, Span
 from retrograd.placement_packed import PackedPlacement
+from retrograd.replay import replay_rows
 from retrograd.schedules import KeepAll
-from retrograd.verify import replay_rows
 from tests.counting import LAYOUTS
 
 BYTE = (Field("u", (1,), np.dtype("i1")),)

@@ -21,6 +21,7 @@ from retrograd.actions import (
     BeginSweep,
     Drop,
     Forget,
+    Load,
     Record,
     Restore,
     Reverse,
@@ -59,15 +60,36 @@ def naive_counts(actions: Iterable[Action], rules: Rules) -> tuple[int, int, int
     """Forward steps, reverse calls and peak bytes, or None if illegal; step by step, on sets.
 
     An oracle that shares no code with `verify`: one condition a line, no ranges, no budgets by
-    tier. Only the memory and the free initial state are known to it.
+    tier. Only the memory, records on a disk and the free initial state are known to it.
     """
     live, furthest, adjoint, sweep = 0, 0, rules.steps, 0
     saved: set[int] = set()
     kept: set[int] = set()
+    away: dict[int, range] = {}
     forward_steps = reverse_calls = peak = 0
     for action in actions:
-        ok = True
+        ok, passing = True, 0
         match action:
+            case Record(start, stop, "disk"):
+                ok = start == live and start < stop <= adjoint
+                new = range(start, stop)
+                ok = ok and not kept & {*new} and not any({*r} & {*new} for r in away.values())
+                live, furthest = stop, max(furthest, stop)
+                forward_steps += stop - start
+                away[start] = new
+                passing = (len(new) - 1) * rules.record_nbytes
+            case Load(start, stop, "disk"):
+                ok = away.get(start) == range(start, stop) and start < adjoint
+                ok = ok and not kept & {*range(start, stop)}
+                kept |= {*away.pop(start, ())}
+                live = -1
+            case Forget(start, stop, "disk"):
+                ok = start < stop and all(
+                    any(k in r for r in away.values()) for k in range(start, stop)
+                )
+                rest = [(r.start, min(r.stop, start)) for r in away.values()]
+                rest += [(max(r.start, stop), r.stop) for r in away.values()]
+                away = {low: range(low, high) for low, high in rest if low < high}
             case Advance(start, stop) | Record(start, stop, "memory"):
                 ok = start == live and start < stop <= adjoint
                 fresh = set(range(start, stop)) if isinstance(action, Record) else set()
@@ -106,10 +128,11 @@ def naive_counts(actions: Iterable[Action], rules: Rules) -> tuple[int, int, int
             case _:
                 ok = False
         nbytes = len(saved) * rules.restart_nbytes + len(kept - {live - 1}) * rules.record_nbytes
+        nbytes += passing
         peak = max(peak, nbytes)
         if not ok or nbytes > rules.memory:
             return None
-    return None if adjoint or saved or kept else (forward_steps, reverse_calls, peak)
+    return None if adjoint or saved or kept or away else (forward_steps, reverse_calls, peak)
 
 
 def verified_counts(actions: Iterable[Action], rules: Rules) -> tuple[int, int, int] | None:
@@ -154,7 +177,9 @@ def test_everything_is_counted() -> None:
             Advance(2, 3),
             Restore(2, DISK),
             Record(2, 3),
-            Reverse(3, 0),
+            Reverse(3, 2),
+            Load(0, 2, DISK),
+            Reverse(2, 0),
             Drop(0),
             Drop(2, DISK),
         ],
@@ -162,13 +187,15 @@ def test_everything_is_counted() -> None:
         restart_nbytes=5,
         record_nbytes=7,
     )
-    assert (counts.actions, counts.forward_steps, counts.recorded_steps) == (9, 4, 3)
-    assert (counts.reversed_steps, counts.reverse_calls) == (3, 1)
+    assert (counts.actions, counts.forward_steps, counts.recorded_steps) == (11, 4, 3)
+    assert (counts.reversed_steps, counts.reverse_calls) == (3, 2)
+    assert (counts.loads, counts.loaded_steps) == ({DISK: 1}, {DISK: 2})
     assert counts.saves == {"memory": 1, DISK: 1}
     assert counts.restores == {DISK: 1}
     assert counts.drops == {"memory": 1, DISK: 1}
-    # The record of step 2 lies in the live rows; a disk has none, so there every record counts.
-    assert counts.peak_nbytes == {"memory": 5, DISK: 19}
+    # Memory holds the restart, and both records when they are back: no state is live then. The
+    # record that a step has just made lies in the live rows; a disk has none of them.
+    assert counts.peak_nbytes == {"memory": 19, DISK: 19}
 
 
 @pytest.mark.parametrize("in_state", [False, True])
@@ -298,6 +325,14 @@ RULES = {
         "the sweep under way is number 0",
     ),
     "over budget": ([Save(0), Advance(0, 1), Save(1), Advance(1, 2), Save(2)], "takes 6 bytes"),
+    "loaded, never put there": ([Record(0, 2), Load(0, 2, DISK)], "not in disk, or not as one"),
+    "loaded in part": ([Record(0, 2, DISK), Load(0, 1, DISK)], "not in disk, or not as one item"),
+    "loaded from memory": ([Record(0, 2), Load(0, 2, "memory")], "memory is where"),
+    "loaded twice": ([Record(0, 2, DISK), Load(0, 2, DISK), Load(0, 2, DISK)], "not in disk"),
+    "loaded for nothing": (
+        [Save(0), Record(0, 2, DISK), Restore(0), Record(0, 4), Reverse(4, 0), Load(0, 2, DISK)],
+        "useless",
+    ),
     "not an action": (["Advance"], "not an action"),
 }
 
@@ -337,9 +372,32 @@ def test_the_record_in_the_live_state_serves_its_own_step_only() -> None:
         replace(rules, record_in_state=False).verify([*to_step_one, Reverse(2, 1), *rest])
 
 
-def test_records_in_two_tiers_are_both_used_up() -> None:
-    actions = [Save(0), Record(0, 2), Restore(0, last=True), Record(0, 2, DISK), Reverse(2, 0)]
-    assert verify(actions, steps=2).reverse_calls == 1
+def test_records_elsewhere_are_of_use_once_they_are_loaded() -> None:
+    away = [Record(0, 2, DISK), Record(2, 3, DISK)]
+    load = [Load(2, 3, DISK), Load(0, 2, DISK)]
+    assert verify([*away, *load, Reverse(3, 0)], steps=3).reverse_calls == 1
+    with pytest.raises(IllegalAction, match="step 1 has no record in memory"):
+        verify([*away, load[0], Reverse(3, 0)], steps=3)
+    with pytest.raises(IllegalAction, match="leaves 2 records in disk"):
+        verify(
+            [*away, load[0], Reverse(3, 2), Restore(0, INITIAL), Record(0, 2), Reverse(2, 0)],
+            steps=3,
+            free_start=True,
+        )
+
+
+def test_after_loading_the_forward_needs_a_restart() -> None:
+    with pytest.raises(IllegalAction, match="there is no live state"):
+        verify([Record(0, 2, DISK), Load(0, 2, DISK), Advance(2, 3)], steps=3)
+
+
+def test_records_that_leave_memory_pass_through_it() -> None:
+    actions = [Record(0, 3, DISK), Load(0, 3, DISK), Reverse(3, 0)]
+    assert verify(actions, steps=3, budgets={"memory": 3, DISK: 3}).peak_nbytes[DISK] == 3
+    with pytest.raises(IllegalAction, match="takes 3 bytes in disk"):
+        verify(actions, steps=3, budgets={DISK: 2})
+    with pytest.raises(IllegalAction, match="action 0, .*takes 2 bytes in memory"):
+        verify(actions, steps=3, budgets={"memory": 1})
 
 
 def test_a_further_sweep_needs_records_again() -> None:

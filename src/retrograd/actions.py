@@ -29,11 +29,27 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Run the forward over steps ``start`` … ``stop - 1`` and keep the record of each."""
+    """Run the forward over steps ``start`` … ``stop - 1`` and keep the record of each.
+
+    In another tier than memory, the records of one action are kept as one item: they are made in
+    memory and leave it when the last of them is there.
+    """
 
     start: int
     stop: int
     tier: Tier = MEMORY
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Bring the records of one `Record` back to memory from its tier, which gives them up.
+
+    They take the place of the live state: the forward goes on from a `Restore` only.
+    """
+
+    start: int
+    stop: int
+    tier: Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,4 +106,4 @@ class BeginSweep:
     index: int
 
 
-Action: TypeAlias = Advance | Record | Forget | Save | Restore | Drop | Reverse | BeginSweep
+Action: TypeAlias = Advance | Record | Load | Forget | Save | Restore | Drop | Reverse | BeginSweep

@@ -31,7 +31,7 @@ from retrograd.executor import Executor
 from retrograd.problem import Problem
 from retrograd.sizes import free_nbytes
 from retrograd.stores.arena import Arena, Window
-from retrograd.stores.tier import Store
+from retrograd.stores.tier import Item, Store
 
 _SECONDS: Final = 2.0
 """About how long a calibration takes, unless single steps take longer."""
@@ -154,9 +154,9 @@ class _Trial:
         writes, reads = [], []
         for step in range(_REPEATS):
             began = perf_counter()
-            store.save(step, rows)
+            store.save(Item(step), rows)
             between = perf_counter()
-            store.restore(step, rows)
+            store.restore(Item(step), rows)
             writes.append(between - began)
             reads.append(perf_counter() - between)
         store.clear()

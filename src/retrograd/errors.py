@@ -11,6 +11,9 @@
     ├── NotSupported (TypeError)        a computation that cannot be run rightly, and why
     ├── NonFinite (FloatingPointError)  a field became infinite or not a number
     ├── CompiledCodeFailed (RuntimeError)   a compiled operator returned an error code
+    ├── StoreFailed (OSError)           a tier cannot keep or give back an item; names the item
+    │   ├── StoreFull                   there is no room for it
+    │   └── ItemLost                    it cannot be read back as it was saved
     └── MissingExtra (ImportError)      an optional dependency is not installed
 """
 
@@ -73,6 +76,28 @@ class NonFinite(Error, FloatingPointError):
 
 class CompiledCodeFailed(Error, RuntimeError):
     """A compiled operator returned an error code."""
+
+
+class StoreFailed(Error, OSError):
+    """A tier beyond the arena cannot keep or give back an item.
+
+    Attributes
+    ----------
+    items : what the tier does not hold or cannot give back, each a `retrograd.stores.tier.Item`.
+        In the background several writes may have failed before this is raised.
+    """
+
+    def __init__(self, message: str, *items: object) -> None:
+        super().__init__(message)
+        self.items = items
+
+
+class StoreFull(StoreFailed):
+    """There is no room for an item in its tier; what was kept before is still there."""
+
+
+class ItemLost(StoreFailed):
+    """An item cannot be read back as it was saved; nothing of it may be used."""
 
 
 class MissingExtra(Error, ImportError):

@@ -17,6 +17,7 @@ from retrograd.actions import (
     BeginSweep,
     Drop,
     Forget,
+    Load,
     Record,
     Restore,
     Reverse,
@@ -28,7 +29,7 @@ from retrograd.events import Event, Kind, Observer
 from retrograd.pace import Pace
 from retrograd.problem import Problem
 from retrograd.stores.arena import Arena, ForwardCall
-from retrograd.stores.tier import Store
+from retrograd.stores.tier import Item, Store
 
 LONGEST_CALL_SECONDS: Final = 1.0
 
@@ -44,7 +45,7 @@ class Executor:
     ----------
     problem, arena : what runs, and the memory that its rows lie in.
     observers : called with every event.
-    stores : where the restarts of other tiers than memory are kept.
+    stores : what keeps the restarts and records of other tiers than memory.
     """
 
     def __init__(
@@ -98,14 +99,23 @@ class Executor:
             case Advance(start, stop):
                 self._forward(arena.advance(start, stop))
             case Record(start, stop, tier):
-                self._only_memory(tier)
                 self._forward(arena.record(start, stop))
+                if tier != MEMORY:
+                    with self._timed(Kind.SAVE, stop, stop):
+                        rows = arena.records(start, stop)
+                        self._store(tier).save(Item(start, stop), rows)
+                    arena.forget(start, stop)
+            case Load(start, stop, tier):
+                with self._timed(Kind.RESTORE, stop, stop):
+                    store, item = self._store(tier), Item(start, stop)
+                    store.restore(item, arena.load(start, stop))
+                    store.drop(item)
             case Save(step, tier):
                 with self._timed(Kind.SAVE, step, step):
                     if tier == MEMORY:
                         arena.save(step)
                     else:
-                        self._store(tier).save(step, self._live_rows(step))
+                        self._store(tier).save(Item(step), self._live_rows(step))
             case Restore(step, tier, last):
                 with self._timed(Kind.RESTORE, step, step):
                     self._restore(step, tier, last=last)
@@ -113,10 +123,12 @@ class Executor:
                 if tier == MEMORY:
                     arena.drop(step)
                 else:
-                    self._store(tier).drop(step)
+                    self._store(tier).drop(Item(step))
             case Forget(start, stop, tier):
-                self._only_memory(tier)
-                arena.forget(start, stop)
+                if tier == MEMORY:
+                    arena.forget(start, stop)
+                else:
+                    self._store(tier).drop(Item(start, stop))
             case Reverse(stop, start, keep):
                 self._reverse(stop, start, keep=keep)
             case BeginSweep():
@@ -130,9 +142,9 @@ class Executor:
         else:
             store = self._store(tier)
             self._arena.enter(step)
-            store.restore(step, self._live_rows(step))
+            store.restore(Item(step), self._live_rows(step))
             if last:
-                store.drop(step)
+                store.drop(Item(step))
 
     def _live_rows(self, step: int) -> list[NDArray[Any]]:
         layout, window = self._problem.layout, self._arena.live()
@@ -143,12 +155,6 @@ class Executor:
         if tier not in self._stores:
             raise IllegalAction(f"there is no store for tier {tier!r}", self._index, self._action)
         return self._stores[tier]
-
-    def _only_memory(self, tier: Tier) -> None:
-        if tier != MEMORY:
-            raise IllegalAction(
-                f"records are kept in memory only, not in {tier!r}", self._index, self._action
-            )
 
     def _forward(self, calls: Iterator[ForwardCall]) -> None:
         for call in self._moving(calls):

@@ -193,6 +193,14 @@ class Placement:
         self._step, self._origin = step, self._top() - step
         self._use(self._top() + self._layout.depth)
 
+    def load(self, start: int, stop: int) -> None:
+        """Make room on top of the stack for records that come from elsewhere; no state is live."""
+        first, last = self._layout.record_rows
+        origin = self._top() - (start + first)
+        self._kept.append(_Kept(start, stop, origin))
+        self._step, self._origin = stop, origin
+        self._use(origin + stop - 1 + last)
+
     def drop(self, step: int) -> None:
         """Stop protecting the restart at ``step``."""
         self._kept = [k for k in self._kept if k.stop is not None or k.start != step]

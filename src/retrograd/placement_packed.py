@@ -73,6 +73,14 @@ class PackedPlacement:
         self._step = step
         self._account()
 
+    def load(self, start: int, stop: int) -> None:
+        """Make room for records that come from elsewhere."""
+        rows = self._apart if self._layout.records else self._states
+        for step in range(start, stop):
+            self._records[step] = rows.take()
+        self._step = stop
+        self._account()
+
     def record(self, start: int, stop: int) -> Iterator[Span | Move]:
         """Run to ``stop`` and keep every step's record, in one span where the rows allow it."""
         make = self._record_apart if self._layout.records else self._record_state

@@ -9,8 +9,9 @@ from typing import Final
 from retrograd.actions import DISK, MEMORY, Action
 from retrograd.cost import Costs, disk_traffic_nbytes
 from retrograd.demand import Budget, Demand
+from retrograd.replay import replay_rows
 from retrograd.schedules import Revolve
-from retrograd.verify import Counts, replay_rows, verify
+from retrograd.verify import Counts, verify
 
 _MOST_STEPS_REPLAYED: Final = 20_000
 
@@ -97,5 +98,7 @@ def _revolve_counts(schedule: Revolve, demand: Demand) -> Counts:
         saves={},
         restores={MEMORY: steps - 1},
         drops={},
+        loads={},
+        loaded_steps={},
         peak_nbytes={MEMORY: restarts_nbytes},
     )

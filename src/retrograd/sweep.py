@@ -10,6 +10,7 @@ from typing import Final
 from retrograd.actions import Action, Advance, BeginSweep, Record, Tier
 from retrograd.events import Event, Kind, Observer
 from retrograd.executor import Executor
+from retrograd.foresight import foreseen
 from retrograd.problem import OpenProblem, Problem
 from retrograd.stores.arena import Arena
 from retrograd.stores.tier import Store
@@ -59,7 +60,7 @@ class Sweep:
     ) -> None:
         self._problem = problem
         self._arena = arena
-        self._actions = actions
+        self._actions = foreseen(actions, stores)
         self.tally = Tally()
         self.seconds = 0.0
         self.is_over = False

@@ -14,10 +14,12 @@ from typing import Final
 
 from retrograd.actions import (
     INITIAL,
+    MEMORY,
     Action,
     Advance,
     Drop,
     Forget,
+    Load,
     Record,
     Restore,
     Reverse,
@@ -233,13 +235,15 @@ class _Builder:
                 self._close(step, tier, ended)
             case Record(start, stop, tier):
                 self._record(start, stop, tier, began, ended)
+            case Load(start, stop, tier):
+                self._free(start, stop, tier, ended, ended)
+                self._record(start, stop, MEMORY, began, ended)
             case Forget(start, stop, tier):
                 self._free(start, stop, tier, ended, ended)
             case Reverse(stop, start, keep):
                 self._adjoint = start
                 if not keep:
-                    for tier in self._records:
-                        self._free(start, stop, tier, ended, began)
+                    self._free(start, stop, MEMORY, ended, began)
             case _:
                 pass
 

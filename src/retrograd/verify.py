@@ -21,6 +21,7 @@ from retrograd.actions import (
     BeginSweep,
     Drop,
     Forget,
+    Load,
     Record,
     Restore,
     Reverse,
@@ -28,9 +29,7 @@ from retrograd.actions import (
     Tier,
 )
 from retrograd.errors import IllegalAction, InvalidArgument
-from retrograd.layout import Layout, StateRows
-from retrograd.placement import Move
-from retrograd.placements import MemoryMap, placement_of
+from retrograd.layout import StateRows
 from retrograd.ranges import Ranges
 
 
@@ -45,7 +44,8 @@ class Counts:
     forward_steps : forward steps executed, first sweep included.
     recorded_steps : those of them that keep a record.
     reversed_steps, reverse_calls : steps reversed, in how many ``Reverse`` actions.
-    saves, restores, drops : how many there are, by tier.
+    saves, restores, drops, loads : how many there are, by tier.
+    loaded_steps : steps whose records were brought back to memory, by tier that they were in.
     peak_nbytes : the most bytes that restarts and records take at once, by tier. In memory the
         record of the step just taken is part of the live rows and not counted (see `verify`);
         with `state_rows` memory is counted in rows, the live ones included.
@@ -60,6 +60,8 @@ class Counts:
     saves: Mapping[Tier, int]
     restores: Mapping[Tier, int]
     drops: Mapping[Tier, int]
+    loads: Mapping[Tier, int]
+    loaded_steps: Mapping[Tier, int]
     peak_nbytes: Mapping[Tier, int]
 
 
@@ -127,64 +129,10 @@ def _sizes(nbytes: int | Sequence[int], steps: int) -> int | tuple[int, ...]:
     return tuple(accumulate(nbytes, initial=0))
 
 
-@dataclass(frozen=True, slots=True)
-class RowCounts:
-    """What a schedule does to an arena, exactly.
-
-    Attributes
-    ----------
-    peak_nbytes : bytes of the arena that it touches.
-    moved_nbytes : bytes of live rows that it copies from one place of the arena to another.
-    """
-
-    peak_nbytes: int
-    moved_nbytes: int
-
-
-def replay_rows(actions: Iterable[Action], layout: Layout, capacity_nbytes: int) -> RowCounts:
-    """Replay a legal schedule on the memory map of an arena.
-
-    Raises
-    ------
-    BudgetTooSmall
-        if the rows do not fit in ``capacity_nbytes``.
-    """
-    placement = placement_of(layout, capacity_nbytes)
-    moved = 0
-    for action in actions:
-        rows = _moved_rows(placement, action)
-        moved += sum(item.count for item in rows if isinstance(item, Move))
-    return RowCounts(placement.peak_nbytes, moved * layout.row_nbytes)
-
-
-def _moved_rows(placement: MemoryMap, action: Action) -> Iterable[object]:
-    """Perform an action on a memory map, and return what it is made of."""
-    match action:
-        case Advance(start, stop):
-            return placement.advance(start, stop)
-        case Record(start, stop, tier) if tier == MEMORY:
-            return placement.record(start, stop)
-        case Save(step, tier) if tier == MEMORY:
-            return placement.save(step)
-        case Restore(step, tier, last) if tier == MEMORY:
-            return placement.restore(step, last=last)
-        case Restore(step):
-            placement.enter(step)
-        case Drop(step, tier) if tier == MEMORY:
-            placement.drop(step)
-        case Forget(start, stop, tier) if tier == MEMORY:
-            placement.forget(start, stop)
-        case Reverse(stop, start, keep):
-            return placement.reverse(stop, start, keep=keep)
-        case _:
-            pass
-    return ()
-
-
 class _Memory(Protocol):
     """What restarts and records take, and which records the live state holds."""
 
-    def records(self, live: int) -> range: ...
+    def records(self, live: int | None) -> range: ...
     def held_nbytes(self, tier: Tier, machine: _Machine) -> int: ...
 
 
@@ -197,12 +145,12 @@ class _Units(_Memory):
     kept_records: int | tuple[int, ...]
     record_in_state: bool
 
-    def records(self, live: int) -> range:
-        return range(live, live + self.record_in_state)
+    def records(self, live: int | None) -> range:
+        return range(0) if live is None else range(live, live + self.record_in_state)
 
     def held_nbytes(self, tier: Tier, machine: _Machine) -> int:
         records, restarts = machine.records[tier], machine.restarts[tier]
-        newest = machine.live - 1
+        newest = -1 if machine.live is None else machine.live - 1
         if isinstance(self.restarts, int):
             nbytes = len(restarts) * self.restarts
         else:
@@ -224,8 +172,8 @@ class _Rows(_Memory):
     state: StateRows
     row_nbytes: int
 
-    def records(self, live: int) -> range:
-        return self.state.records(live)
+    def records(self, live: int | None) -> range:
+        return range(0) if live is None else self.state.records(live)
 
     def held_nbytes(self, tier: Tier, machine: _Machine) -> int:
         records, restarts = machine.records[tier], machine.restarts[tier]
@@ -234,8 +182,8 @@ class _Rows(_Memory):
         most = (len(records) + (len(restarts) + 2) * self.state.depth) * self.row_nbytes
         if most <= machine.peak_nbytes[tier]:
             return most  # no new peak, however the rows overlap
-        states = restarts | {machine.live}
-        if isinstance(machine.action, Advance | Record):
+        states = set(restarts) if machine.live is None else restarts | {machine.live}
+        if isinstance(machine.action, Advance | Record) and machine.live is not None:
             states.add(machine.live - 1)  # the state that the last step started from
         held = {step for state in states for step in self.state.records(state)}
         return (len(records) + sum(step not in records for step in held)) * self.row_nbytes
@@ -249,7 +197,7 @@ class _Machine:
     free_start: bool
     index: int = -1
     action: Action | None = None
-    live: int = 0
+    live: int | None = 0
     furthest: int = 0
     adjoint: int = field(init=False)
     sweep: int = 0
@@ -263,6 +211,8 @@ class _Machine:
     saves: Counter[Tier] = field(default_factory=Counter)
     restores: Counter[Tier] = field(default_factory=Counter)
     drops: Counter[Tier] = field(default_factory=Counter)
+    loads: Counter[Tier] = field(default_factory=Counter)
+    loaded_steps: Counter[Tier] = field(default_factory=Counter)
     peak_nbytes: dict[Tier, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -274,6 +224,8 @@ class _Machine:
                 self.run_forward(start, stop)
             case Record(start, stop, tier):
                 self.record(start, stop, tier)
+            case Load(start, stop, tier):
+                self.load(start, stop, tier)
             case Save(step, tier):
                 self.save(step, tier)
             case Restore(step, tier, last):
@@ -298,25 +250,49 @@ class _Machine:
 
     def run_forward(self, start: int, stop: int) -> None:
         self.require(start < stop, "the range is empty")
-        self.require(start == self.live, f"the live state is at {self.live}")
+        self.require_live(start)
         self.require(stop <= self.adjoint, f"passes the adjoint, which is at {self.adjoint}")
         self.live = stop
         self.furthest = max(self.furthest, stop)
         self.forward_calls += 1
         self.forward_steps += stop - start
 
+    def require_live(self, step: int) -> None:
+        where = (
+            "there is no live state" if self.live is None else f"the live state is at {self.live}"
+        )
+        self.require(step == self.live, where)
+
     def record(self, start: int, stop: int, tier: Tier) -> None:
         self.require(tier != INITIAL, "nothing can be kept in the initial tier")
         self.run_forward(start, stop)
+        self.keep(start, stop, MEMORY)
+        if tier != MEMORY:
+            self.measure()
+            self.records[MEMORY].discard(start, stop)
+            self.keep(start, stop, tier)
+        self.recorded_steps += stop - start
+
+    def keep(self, start: int, stop: int, tier: Tier) -> None:
         kept = self.records[tier]
         self.require(kept.count(start, stop) == 0, "a step is recorded already")
         kept.add(start, stop)
         self.peak_nbytes.setdefault(tier, 0)
-        self.recorded_steps += stop - start
+
+    def load(self, start: int, stop: int, tier: Tier) -> None:
+        kept = self.records[tier]
+        self.require(tier != MEMORY, "memory is where records are loaded to")
+        self.require((start, stop) in kept.pairs(), f"they are not in {tier}, or not as one item")
+        self.require(start < self.adjoint, f"useless: the adjoint is at {self.adjoint}")
+        kept.discard(start, stop)
+        self.live = None
+        self.keep(start, stop, MEMORY)
+        self.loads[tier] += 1
+        self.loaded_steps[tier] += stop - start
 
     def save(self, step: int, tier: Tier) -> None:
         self.require(tier != INITIAL, "nothing can be kept in the initial tier")
-        self.require(step == self.live, f"the live state is at {self.live}")
+        self.require_live(step)
         self.require_use(step)
         kept = self.restarts[tier]
         self.require(step not in kept, "saved already")
@@ -355,18 +331,19 @@ class _Machine:
         else:
             self.require_records(stop, start)
         if not keep:
-            for kept in self.records.values():
-                kept.discard(start, stop)
+            self.records[MEMORY].discard(start, stop)
         self.adjoint = start
         self.reversed_steps += stop - start
         self.reverse_calls += 1
 
     def require_records(self, stop: int, start: int) -> None:
         while stop > start:
-            firsts = [kept.first_of(stop - 1) for kept in self.records.values()]
-            held = [first for first in firsts if first is not None]
-            self.require(bool(held), f"step {stop - 1} has no record")
-            stop = min(held)
+            first = self.records[MEMORY].first_of(stop - 1)
+            if first is None:
+                raise IllegalAction(
+                    f"step {stop - 1} has no record in memory", self.index, self.action
+                )
+            stop = first
 
     def begin_sweep(self, index: int) -> None:
         self.require(self.adjoint == 0, f"the adjoint is still at {self.adjoint}")
@@ -402,5 +379,7 @@ class _Machine:
             saves=dict(self.saves),
             restores=dict(self.restores),
             drops=dict(self.drops),
+            loads=dict(self.loads),
+            loaded_steps=dict(self.loaded_steps),
             peak_nbytes=dict(self.peak_nbytes),
         )

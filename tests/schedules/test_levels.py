@@ -9,8 +9,9 @@ import pytest
 
 from retrograd.errors import BudgetTooSmall, InvalidArgument
 from retrograd.layout import Field, Layout, StateRows
+from retrograd.replay import replay_rows
 from retrograd.schedules import KeepAll, Levels, Mixed, smallest_memory_rows
-from retrograd.verify import replay_rows, verify
+from retrograd.verify import verify
 from tests import oracles
 
 STATES = [(1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)]

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from retrograd.actions import BeginSweep, Record, Reverse
 from retrograd.errors import BudgetTooSmall, InvalidArgument
 from retrograd.layout import Field, Layout
+from retrograd.replay import replay_rows
 from retrograd.schedules import Mixed, smallest_memory_units
 from retrograd.schedules.sweeps import Sweeps
-from retrograd.verify import replay_rows, verify
+from retrograd.verify import verify
 from tests import oracles
 
 FLAGS = list(product((False, True), repeat=2))

@@ -11,15 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrograd import executor
-from retrograd.actions import Action, Reverse
+from retrograd.actions import DISK, Action, Reverse
 from retrograd.errors import BudgetTooSmall
 from retrograd.executor import Executor
 from retrograd.layout import Field, Layout
 from retrograd.planner import plan_layout
 from retrograd.plans import Plan
+from retrograd.replay import replay_rows
 from retrograd.schedules import KeepAll
 from retrograd.stores.arena import Arena
-from retrograd.verify import replay_rows
+from retrograd.stores.tier import HeldStore
 from tests.counting import LAYOUTS, CountingProblem, expected_gradient
 from tests.guarded import GuardedArena
 from tests.random_schedules import RANDOMS, random_schedule
@@ -48,7 +49,7 @@ def plans(problem: CountingProblem, name: str) -> Iterable[Plan]:
 
 def run(problem: CountingProblem, actions: Iterable[Action], nbytes: int) -> GuardedArena:
     arena = GuardedArena(problem.layout, nbytes)
-    loop = Executor(problem, arena)
+    loop = Executor(problem, arena, stores={DISK: HeldStore()})
     loop.begin()
     loop.run(actions)
     arena.check()

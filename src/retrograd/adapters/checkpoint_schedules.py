@@ -25,6 +25,7 @@ from retrograd.actions import (
     Advance,
     Drop,
     Forget,
+    Load,
     Record,
     Restore,
     Reverse,
@@ -143,7 +144,10 @@ class _Reader:
             yield Save(start, tier)
             self._restarts.add((tier, start))
         if action.write_adj_deps:
-            yield Record(start, stop, tier)
+            if tier == MEMORY:
+                yield Record(start, stop)
+            else:  # each is moved back by itself
+                yield from (Record(step, step + 1, tier) for step in range(start, stop))
             self._records.update(dict.fromkeys(range(start, stop), tier))
         else:
             yield Advance(start, stop)
@@ -164,6 +168,8 @@ class _Reader:
             yield Drop(step, tier) if gone else Restore(step, tier, last)
         elif gone and step in self._records:
             yield Forget(step, step + 1, self._records.pop(step))
+        elif self._records.get(step, MEMORY) != MEMORY:
+            yield Load(step, step + 1, self._records.pop(step))
 
     def _tier(self, storage: Any) -> Tier:
         return DISK if storage is theirs.StorageType.DISK else MEMORY
@@ -283,6 +289,8 @@ class _Writer:
                     yield kind(step, self._storage(tier), theirs.StorageType.WORK)
                 case Drop(step, tier):
                     yield theirs.Move(step, self._storage(tier), theirs.StorageType.NONE)
+                case Load():
+                    pass  # theirs moves each record as it is reversed
                 case Reverse(stop, start, keep):
                     if keep:
                         self._refuse("theirs reverses once")

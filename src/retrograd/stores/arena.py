@@ -181,6 +181,36 @@ class Arena:
         self._placement.enter(step)
         return self.live()
 
+    def load(self, start: int, stop: int) -> list[NDArray[Any]]:
+        """Room for records that come from outside the arena, as `records` gives it."""
+        self._placement.load(start, stop)
+        return self.records(start, stop)
+
+    def records(self, start: int, stop: int) -> list[NDArray[Any]]:
+        """What the adjoint of the steps reads: a block a field if contiguous, else step by step."""
+        calls = list(self.reverse(stop, start, keep=True))
+        return [rows for call in reversed(calls) for rows in self._of(call)]
+
+    def _of(self, call: ReverseCall) -> Iterator[NDArray[Any]]:
+        layout, window, steps = self.layout, call.window, range(call.start, call.stop)
+        if layout.contiguous:
+            first, last = call.start + layout.record_rows[0], call.stop - 1 + layout.record_rows[1]
+            for field in range(len(layout.state)):
+                yield self._block(field, window.origin + first, last - first)
+        elif layout.records:
+            for step in steps:
+                yield from (window.record(field, step) for field in range(len(layout.records)))
+        else:
+            for step in steps:
+                yield from (window.row(field, step) for field in range(len(layout.state)))
+
+    def _block(self, field: int, physical: int, count: int) -> NDArray[Any]:
+        """Adjacent rows of a contiguous field, as one array."""
+        spec = self.layout.state[field]
+        start = self._regions[field] + physical * spec.nbytes
+        rows = self._bytes[start : start + count * spec.nbytes]
+        return rows.view(spec.dtype).reshape(count, *spec.shape)
+
     def drop(self, step: int) -> None:
         """Give up a restart."""
         self._placement.drop(step)
