@@ -16,11 +16,10 @@ FRAMEWORKS = {"devito", "scipy", "matplotlib", "rich", "jax", "torch", "dask", "
 FRAMEWORKS |= {"checkpoint_schedules", "pyadjoint"}
 
 CORE = (
-    "actions arguments calibrate citations cost demand errors events executor families foresight "
-    "layout "
-    "pace pictures placement placement_packed placements planner plans prediction problem "
-    "ranges replay report run schedule_file schedules sizes stores suggest sweep testing "
-    "timeline verify"
+    "actions arguments calibrate citations cost demand errors events executor families "
+    "foresight layout overlap pace pictures placement placement_packed placements planner plans "
+    "position prediction problem ranges recovery replay report run schedule_file schedules "
+    "sizes stores suggest sweep testing timeline verify"
 ).split()
 MAY_IMPORT = {
     "actions": "",
@@ -36,24 +35,27 @@ MAY_IMPORT = {
     "verify": "actions errors layout ranges",
     "replay": "actions layout placement placements",
     "sizes": "arguments errors",
-    "cost": "actions errors verify",
-    "demand": "layout",
-    "families": "actions cost demand schedules",
-    "prediction": "actions cost demand replay schedules verify",
+    "cost": "errors verify",
+    "demand": "layout sizes",
+    "overlap": "actions cost demand",
+    "families": "actions cost demand overlap schedules",
+    "prediction": "actions cost demand errors overlap replay schedules verify",
+    "position": "actions",
+    "recovery": "actions errors families plans position schedules",
     "plans": "actions cost demand prediction sizes",
-    "planner": "actions arguments cost demand errors families layout plans prediction "
+    "planner": "actions arguments cost demand errors families layout overlap plans prediction "
     "schedules sizes suggest",
     "online_plan": "actions demand errors layout plans prediction schedules sizes",
     "problem": "layout",
-    "stores": "errors layout placement placement_packed placements sizes",
+    "stores": "arguments errors layout placement placement_packed placements sizes",
     "foresight": "actions stores",
     "events": "actions",
     "pace": "errors",
     "executor": "actions errors events pace problem stores",
     "report": "events sizes run",
-    "sweep": "actions events executor foresight problem stores",
-    "run": "actions arguments calibrate cost errors events online_plan planner plans problem "
-    "report sizes stores sweep",
+    "sweep": "actions errors events executor foresight position problem stores",
+    "run": "actions arguments calibrate cost errors events online_plan planner plans position "
+    "problem recovery report sizes stores sweep",
     "calibrate": "actions cost errors events executor problem sizes stores",
     "testing": "actions errors layout problem run verify",
     "schedule_file": "actions errors layout verify",

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from retrograd.actions import DISK, MEMORY
-from retrograd.cost import Costs, disk_traffic_nbytes
+from retrograd.cost import Costs
 from retrograd.errors import InvalidArgument
 from retrograd.schedules import HRevolve, TierSlots
 from retrograd.verify import verify
@@ -17,19 +17,14 @@ def test_seconds_are_the_sum_of_all_there_is() -> None:
     tiers = TierSlots(MEMORY, 1), TierSlots(DISK, 2, 1.0, 1.0)
     counts = verify(HRevolve(12, tiers), steps=12)
     costs = Costs(1.0, 10.0, 100.0, 1000.0, copy_rate=0.5, write_rate=0.25, read_rate=0.125)
-    saves, restores = counts.saves[DISK], counts.restores[DISK]
-    assert saves > 0
-    assert restores > saves
-    assert costs.seconds(counts, restart_nbytes=2, moved_nbytes=7) == (
+    assert costs.seconds(counts, moved_nbytes=7) == (
         counts.forward_steps
         + 10 * 12
         + 100 * counts.forward_calls
         + 1000 * counts.reverse_calls
         + 7 / 0.5
-        + saves * 2 / 0.25
-        + restores * 2 / 0.125
     )
-    assert disk_traffic_nbytes(counts, 2) == 2 * (saves + restores)
+    assert costs.transfers(2) == (2 / 0.25, 2 / 0.125)
 
 
 @pytest.mark.parametrize("name", ["forward_step", "reverse_step", "forward_call", "reverse_call"])

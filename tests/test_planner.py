@@ -99,11 +99,12 @@ ROWS = retrograd.StateRows(2, 1)
 @pytest.mark.parametrize("rows", [None, ROWS])
 @pytest.mark.parametrize("disk", [0, "2 GB", "50 GB"])
 @pytest.mark.parametrize("memory", ["1/64", "1/8", "2/1"])
+@pytest.mark.parametrize("background", [True, False])
 def test_the_chosen_one_is_the_fastest_and_takes_what_is_said(
-    memory: str, disk: Any, rows: Any
+    memory: str, disk: Any, rows: Any, background: bool
 ) -> None:
     options = {"disk": disk, "costs": COSTS, "record_in_state": True, "state_rows": rows}
-    plan = retrograd.plan(300, **WAVE, memory=memory, **options)
+    plan = retrograd.plan(300, **WAVE, memory=memory, background=background, **options)
     compared = {a.name: a.prediction for a in plan.alternatives if a.prediction is not None}
     assert min(p.seconds for p in compared.values()) == plan.seconds
     assert compared[plan.name] == plan.prediction
@@ -121,9 +122,15 @@ def test_the_chosen_one_is_the_fastest_and_takes_what_is_said(
     )
     assert counts.forward_steps == plan.forward_steps
     assert counts.peak_nbytes.get("disk", 0) == plan.prediction.disk_nbytes
-    transfers = counts.saves.get("disk", 0) + counts.restores.get("disk", 0)
-    assert transfers * 10**7 == plan.prediction.traffic_nbytes
-    assert plan.seconds == COSTS.seconds(counts, 10**7)
+    saves, restores = counts.saves.get("disk", 0), counts.restores.get("disk", 0)
+    records = counts.loaded_steps.get("disk", 0) * 5 * 10**6
+    assert (saves + restores) * 10**7 + 2 * records == plan.prediction.traffic_nbytes
+    waited = (saves * 10**7 + records) / 1e9 + (restores * 10**7 + records) / 2e9
+    steps = COSTS.seconds(counts)
+    if background:
+        assert steps <= plan.seconds <= steps + waited
+    else:
+        assert plan.seconds == pytest.approx(steps + waited)
 
 
 @pytest.mark.parametrize("disk", [0, 6 * 10**7])
@@ -201,7 +208,7 @@ def test_levels_where_states_are_rows() -> None:
         ({"disk": "many"}, "not a budget"),
         ({"disk": -1}, "not a size"),
         ({"disk": 1, "costs": COSTS, "schedule": "multistage"}, "holds no restart"),
-        ({"disk": 2, "costs": COSTS, "schedule": "disk-revolve"}, "of disk"),
+        ({"disk": 2, "costs": COSTS, "schedule": "disk-revolve", "background": False}, "of disk"),
         ({"schedule": "levels"}, "does not consist of records"),
         ({"schedule": "h-revolve"}, "holds no restart"),
         ({"state_rows": retrograd.StateRows(3, 0)}, "is not 3 records"),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from retrograd.actions import DISK, INITIAL, MEMORY
 from retrograd.errors import InvalidArgument
 from retrograd.verify import Counts
 
@@ -53,24 +51,20 @@ class Costs:
         """Seconds to write so many bytes to disk, and to read them."""
         return nbytes / self.write_rate, nbytes / self.read_rate
 
-    def seconds(self, counts: Counts, restart_nbytes: int, moved_nbytes: int = 0) -> float:
-        """The seconds that a schedule takes, transfers not being hidden behind steps.
+    def seconds(self, counts: Counts, moved_nbytes: int = 0) -> float:
+        """The seconds of a schedule's steps and of the moves within memory.
 
         Parameters
         ----------
         counts : what the schedule does, as `retrograd.verify` counts it.
-        restart_nbytes : bytes of one restart.
         moved_nbytes : bytes of live rows that are moved within memory.
         """
-        write, read = self.transfers(restart_nbytes)
         return (
             counts.forward_steps * self.forward_step
             + counts.reversed_steps * self.reverse_step
             + counts.forward_calls * self.forward_call
             + counts.reverse_calls * self.reverse_call
             + moved_nbytes / self.copy_rate
-            + _slow(counts.saves) * write
-            + _slow(counts.restores) * read
         )
 
 
@@ -78,14 +72,3 @@ _HOW = {
     True: "give bytes per second, a positive number such as 2e9",
     False: "give seconds, a number that is not negative such as 0.01",
 }
-
-
-def _slow(transfers: Mapping[str, int]) -> int:
-    """How many transfers leave memory."""
-    return sum(count for tier, count in transfers.items() if tier not in (MEMORY, INITIAL))
-
-
-def disk_traffic_nbytes(counts: Counts, restart_nbytes: int) -> int:
-    """Bytes that a schedule writes to disk and reads from it."""
-    transfers = counts.saves.get(DISK, 0) + counts.restores.get(DISK, 0)
-    return transfers * restart_nbytes

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from retrograd.layout import Layout, StateRows
+from retrograd.sizes import PAGE
+
+_WORTH_ALIGNING: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,9 @@ class Demand:
     fixed_nbytes : bytes in use besides and not counted in the budget: the user's own fields.
     layout : where the rows lie, if that is known.
     sweeps : reverse sweeps over one forward.
+    buffers : how many items may be on their way to or from another tier while the computation
+        goes on; without any, it waits for each of them.
+    buffer_nbytes : bytes of memory for one of these, which are among the scratch bytes.
     """
 
     steps: int
@@ -36,6 +43,35 @@ class Demand:
     fixed_nbytes: int = 0
     layout: Layout | None = None
     sweeps: int = 1
+    buffers: int = 0
+    buffer_nbytes: int = 0
+
+    def with_room_for(self, nbytes: int) -> Demand:
+        """The same with buffers for items of so many bytes."""
+        nbytes = -(-nbytes // PAGE) * PAGE if nbytes > _WORTH_ALIGNING else nbytes
+        return replace(
+            self,
+            live_nbytes=self.live_nbytes + self.buffers * nbytes,
+            scratch_nbytes=self.scratch_nbytes + self.buffers * nbytes,
+            buffer_nbytes=nbytes,
+        )
+
+    @property
+    def restart_item_nbytes(self) -> int:
+        """Bytes of a restart in another tier."""
+        if self.layout is None:
+            return self.restart_nbytes
+        return self._in_pages(self.layout.restart_item_nbytes)
+
+    def records_item_nbytes(self, steps: int) -> int:
+        """Bytes of the records of adjacent steps in another tier."""
+        if self.layout is None:
+            return steps * self.record_nbytes
+        return self._in_pages(self.layout.records_item_nbytes(steps))
+
+    def _in_pages(self, nbytes: int) -> int:
+        """A disk store of ours takes whole pages."""
+        return -(-nbytes // PAGE) * PAGE if self.buffers else nbytes
 
     @property
     def live_rows(self) -> int:

@@ -15,6 +15,8 @@
     │   ├── StoreFull                   there is no room for it
     │   └── ItemLost                    it cannot be read back as it was saved
     └── MissingExtra (ImportError)      an optional dependency is not installed
+
+    Recovered (RuntimeWarning)          a tier failed, and the run goes on without what it lost
 """
 
 from __future__ import annotations
@@ -102,3 +104,7 @@ class ItemLost(StoreFailed):
 
 class MissingExtra(Error, ImportError):
     """An optional dependency is not installed; the message holds the install command."""
+
+
+class Recovered(RuntimeWarning):
+    """A tier failed; the run goes on without what it lost, and its result is the same."""

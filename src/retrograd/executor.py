@@ -67,6 +67,11 @@ class Executor:
         self._forward_pace = Pace(LONGEST_CALL_SECONDS, row_nbytes)
         self._reverse_pace = Pace(LONGEST_CALL_SECONDS, row_nbytes)
 
+    @property
+    def action(self) -> Action:
+        """The action under way, or the last one."""
+        return self._action
+
     def begin(self) -> None:
         """Make state 0 the live state, with nothing saved."""
         self._arena.reset()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from retrograd.actions import DISK, MEMORY, Action
 from retrograd.cost import Costs
 from retrograd.demand import Budget, Demand
+from retrograd.overlap import standstill
 from retrograd.schedules import (
+    Blocks,
     DiskRevolve,
     HRevolve,
     KeepAll,
@@ -23,6 +26,8 @@ from retrograd.schedules import (
     smallest_memory_rows,
     smallest_memory_units,
 )
+
+_LONGEST_TABLE: Final = 20_000
 
 
 class Schedule(Protocol):
@@ -41,7 +46,9 @@ class Room:
     ----------
     memory_nbytes : bytes for restarts and records.
     memory_slots, disk_slots : restarts that fit, at most one for each step.
-    write_steps, read_steps : forward steps that take as long as one transfer to or from disk.
+    write_steps, read_steps : forward steps for which one transfer to or from disk is waited for.
+    disk_nbytes : the budget on disk.
+    costs : what steps and transfers cost, if that is known.
     """
 
     memory_nbytes: int
@@ -49,21 +56,35 @@ class Room:
     disk_slots: int
     write_steps: float
     read_steps: float
+    disk_nbytes: int = 0
+    costs: Costs | None = None
 
 
-def room_of(demand: Demand, budget: Budget, costs: Costs | None) -> Room:
-    """What a budget holds."""
+def room_of(demand: Demand, budget: Budget, costs: Costs | None, *, waited: float = 1.0) -> Room:
+    """What a budget holds, if a share ``waited`` of each transfer is waited for.
+
+    In the background a transfer takes the computation at least the time of copying it to a buffer.
+    """
     nbytes = budget.memory_nbytes - demand.live_nbytes
     write = read = 0.0
     if costs is not None and costs.forward_step > 0:
-        write, read = (s / costs.forward_step for s in costs.transfers(demand.restart_nbytes))
+        item = demand.restart_item_nbytes
+        copying = item / costs.copy_rate if demand.buffers else 0.0
+        stands = (max(copying, waited * seconds) for seconds in costs.transfers(item))
+        write, read = (seconds / costs.forward_step for seconds in stands)
     return Room(
         nbytes,
         min(max(0, nbytes) // demand.restart_nbytes, demand.steps),
-        min(budget.disk_nbytes // demand.restart_nbytes, demand.steps),
+        min(budget.disk_nbytes // demand.restart_item_nbytes, demand.steps),
         write,
         read,
+        budget.disk_nbytes,
+        costs,
     )
+
+
+def _restart_items(demand: Demand, nbytes: int) -> Iterable[int]:
+    return (demand.restart_item_nbytes,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +100,10 @@ class Family:
     shares_memory : whether restarts and records share the memory, as it is best for steps.
     longest : beyond so many steps it is not considered unless it is asked for.
     most_cells : as `longest`, for steps times restarts, where all these are tabulated.
+    items : bytes of one item on its way to disk, as large as there may be, given the bytes of
+        memory for it all; of those that are possible, each is tried.
+    waited : the shares of a transfer in the background to assume that are waited for; each is
+        tried. On a fast disk it is none of them; on a slow one those that are too many.
     """
 
     name: str
@@ -88,6 +113,8 @@ class Family:
     shares_memory: bool = False
     longest: int = 10**12
     most_cells: int = 10**12
+    items: Callable[[Demand, int], Iterable[int]] = _restart_items
+    waited: tuple[float, ...] = (0.0,)
 
     def is_quick(self, demand: Demand, room: Room) -> bool:
         """Whether it can be compared with others without a long wait."""
@@ -159,6 +186,71 @@ def _two_level(demand: Demand, room: Room) -> Schedule:
     return TwoLevel(demand.steps, period, room.memory_slots, *flags)
 
 
+def _blocks(demand: Demand, room: Room) -> Schedule:
+    """As large as the buffers allow, or memory if no records pass through them."""
+    in_memory = room.memory_nbytes // demand.record_nbytes
+    block = min(_most_steps(demand, demand.buffer_nbytes), in_memory, demand.steps)
+    more = demand.records_item_nbytes(max(1, block)) - demand.restart_item_nbytes
+    if block < 1 or more <= 0:  # the newest record needs no room where none is loaded
+        return _kept_blocks(demand, room, min(1 + in_memory, demand.steps), most_kept=0)
+    earlier = (demand.steps - 1) // block
+    left = room.disk_nbytes - earlier * demand.restart_item_nbytes
+    return _kept_blocks(demand, room, block, min(earlier, max(0, left // more)))
+
+
+def _kept_blocks(demand: Demand, room: Room, block: int, most_kept: int) -> Blocks:
+    """How many blocks to keep whole: as many as the disk takes without being waited for."""
+    flags = demand.record_in_state, demand.free_start
+    costs = room.costs
+    assert costs is not None
+
+    def seconds(kept: int) -> float:
+        schedule = Blocks(demand.steps, block, kept, *flags)
+        return schedule.forward_steps * costs.forward_step + standstill(schedule, demand, costs)
+
+    low, high = 0, most_kept
+    while high - low > max(2, most_kept // 64):  # the seconds fall and then rise
+        third = (high - low) // 3
+        if seconds(low + third) <= seconds(high - third):
+            high -= third
+        else:
+            low += third
+    return Blocks(demand.steps, block, min(range(low, high + 1), key=seconds), *flags)
+
+
+def _most_steps(demand: Demand, nbytes: int) -> int:
+    """How many adjacent steps' records an item of so many bytes holds."""
+    one = demand.records_item_nbytes(1)
+    return (
+        0
+        if nbytes < one
+        else bisect_right(range(1, demand.steps + 1), nbytes, key=demand.records_item_nbytes)
+    )
+
+
+def _block_items(demand: Demand, nbytes: int) -> Iterable[int]:
+    """A restart, where no records are kept; and blocks of which memory holds three, or six."""
+    yield demand.restart_item_nbytes
+    for share in (3, 6, 12):
+        block = max(1, (nbytes + demand.record_nbytes) // (share * demand.record_nbytes))
+        item = demand.records_item_nbytes(min(block, demand.steps))
+        if item > demand.restart_item_nbytes:
+            yield item
+
+
+def in_room(demand: Demand, room: Room) -> Schedule:
+    """The least steps in what room there is, on disk as well if it has any.
+
+    Raises
+    ------
+    BudgetTooSmall
+        if there is not enough.
+    """
+    if room.disk_slots and demand.steps <= _LONGEST_TABLE:
+        return _tiered_mixed(demand, room)
+    return _mixed(demand, room)
+
+
 def _all_records(demand: Demand, disk_slots: int) -> int:
     return (demand.steps - 1) * demand.record_nbytes
 
@@ -169,6 +261,10 @@ def _some_rows(demand: Demand, disk_slots: int) -> int:
         return 0
     rows = smallest_memory_rows(demand.steps, state.depth, state.record_row, demand.free_start)
     return max(0, rows - demand.live_rows) * demand.record_nbytes
+
+
+def _nothing(demand: Demand, disk_slots: int) -> int:
+    return 0
 
 
 def _restart_or_records(demand: Demand, disk_slots: int) -> int:
@@ -200,7 +296,15 @@ FAMILIES: Final = (
     Family("levels", _levels, _some_rows, shares_memory=True),
     Family("mixed", _mixed, _mixed_smallest, shares_memory=True),
     Family("revolve", _revolve, _revolve_smallest),
-    Family("tiered-mixed", _tiered_mixed, _restart_or_records, needs_disk=True, longest=20_000),
+    Family(
+        "tiered-mixed",
+        _tiered_mixed,
+        _restart_or_records,
+        needs_disk=True,
+        longest=_LONGEST_TABLE,
+        waited=(0.0, 0.1, 0.4, 1.0),
+    ),
+    Family("blocks", _blocks, _nothing, needs_disk=True, longest=200_000, items=_block_items),
     Family("h-revolve", _h_revolve, _restart, needs_disk=True, most_cells=400_000),
     Family("multistage", _multistage, _restart, needs_disk=True, longest=20_000),
     Family("disk-revolve", _disk_revolve, _restart_beside_disk, needs_disk=True, longest=2_000),

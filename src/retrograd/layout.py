@@ -138,6 +138,17 @@ class Layout:
         """Bytes in use besides restarts and records: the live state and what a step makes."""
         return self.restart_nbytes + self.record_nbytes
 
+    @property
+    def restart_item_nbytes(self) -> int:
+        """Bytes of a restart outside the arena: without what aligns packed rows."""
+        return self.depth * sum(field.nbytes for field in self.state)
+
+    def records_item_nbytes(self, steps: int) -> int:
+        """Bytes of the records of adjacent steps outside the arena."""
+        first, stop = self.record_rows
+        fields = self.records or self.state
+        return (steps - 1 + stop - first) * sum(field.nbytes for field in fields)
+
     def offsets(self, fields: tuple[Field, ...]) -> tuple[int, ...]:
         """Byte offsets of the fields within a packed row."""
         starts, total = [], 0

@@ -14,6 +14,7 @@ from retrograd.demand import Budget, Demand
 from retrograd.errors import BudgetTooSmall, InvalidArgument
 from retrograd.families import FAMILIES, NAMES, Family, Room, Schedule, room_of
 from retrograd.layout import Layout, StateRows
+from retrograd.overlap import largest_item_nbytes
 from retrograd.plans import Alternative, Plan
 from retrograd.prediction import Prediction, predict
 from retrograd.schedules import Sweeps, smallest_memory_units
@@ -26,6 +27,9 @@ Choice: TypeAlias = str | Iterable[Action]
 
 _ANY: Final = 1 << 62
 """More bytes than any disk has."""
+
+BUFFERS: Final = 2
+"""One is filled or emptied while the other one is on its way."""
 
 _RECORDS_LESS: Final = 8
 
@@ -43,6 +47,7 @@ def plan(
     free_start: bool = False,
     state_rows: StateRows | None = None,
     sweeps: int = 1,
+    background: bool = True,
     schedule: Choice = "auto",
 ) -> Plan:
     """Choose the fastest schedule that fits in a budget of memory and disk.
@@ -67,6 +72,8 @@ def plan(
         stepping; this includes `record_in_state`.
     sweeps : reverse sweeps over one forward, one after the other. With more than one, what
         serves them all is kept in memory, and a disk is not used.
+    background : transfers to and from disk go on while steps run; memory then has two buffers for
+        them. Otherwise each is waited for.
     schedule : ``"auto"``, one of the names in `retrograd.families.NAMES`, or a schedule.
 
     Raises
@@ -86,6 +93,7 @@ def plan(
             "a problem with until= to retrograd.Run, whose online_plan says what was chosen, or "
             "make a schedule with retrograd.OnlineMixed"
         )
+    flag("background", background)
     demand = Demand(
         whole("steps", steps, least=1),
         _positive(restart_nbytes, "restart_nbytes"),
@@ -104,6 +112,7 @@ def plan(
         )
     keep_all = demand.steps * demand.record_nbytes
     budget = Budget(parse_budget(memory, keep_all), parse_disk(disk, keep_all))
+    demand = replace(demand, buffers=BUFFERS * (background and budget.disk_nbytes > 0))
     return _choose(demand, schedule, budget, costs, keep_all)
 
 
@@ -116,6 +125,7 @@ def plan_layout(
     costs: Costs | None = None,
     free_start: bool,
     sweeps: int = 1,
+    background: bool = False,
     schedule: Choice = "auto",
     keep_all_nbytes: int,
     scratch_nbytes: int = 0,
@@ -151,6 +161,7 @@ def plan_layout(
         whole("sweeps", sweeps, least=1),
     )
     budget = Budget(parse_budget(memory, keep_all_nbytes), parse_disk(disk, keep_all_nbytes))
+    demand = replace(demand, buffers=BUFFERS * (background and budget.disk_nbytes > 0))
     return _choose(demand, schedule, budget, costs, keep_all_nbytes)
 
 
@@ -173,6 +184,7 @@ def _choose(
         )
     if not isinstance(choice, str):
         schedule = _replayable(choice)
+        demand = demand.with_room_for(largest_item_nbytes(schedule, demand))
         found = predict(schedule, demand, budget, costs)
         name = type(schedule).__name__
         only = Alternative(name, found.forward_steps, found, "given")
@@ -189,10 +201,10 @@ def _choose(
         raise InvalidArgument(f"the schedule {choice!r} is {named.hindrance}: give that as disk=")
     best = min(possible, key=lambda one: one.rank)
     assert best.schedule is not None
-    found = best.prediction or predict(best.schedule, demand, budget, costs)
+    found = best.prediction or predict(best.schedule, best.demand, budget, costs)
     alternatives = tuple(one.alternative(best) for one in made)
     return Plan(
-        best.name, best.schedule, demand, budget, costs, keep_all_nbytes, found, alternatives
+        best.name, best.schedule, best.demand, budget, costs, keep_all_nbytes, found, alternatives
     )
 
 
@@ -269,6 +281,7 @@ class _Candidate:
     """A kind of schedule, made for a demand, or what stands against it."""
 
     name: str
+    demand: Demand
     schedule: Schedule | None
     prediction: Prediction | None
     hindrance: str = ""
@@ -309,17 +322,37 @@ def _made(
     family: Family, demand: Demand, budget: Budget, costs: Costs | None, room: Room
 ) -> _Candidate:
     """Make a schedule, and predict what it takes if that is wanted."""
-    smallest = demand.live_nbytes + family.smallest(demand, room.disk_slots)
+    smallest = _smallest(family, demand, room)
     if budget.memory_nbytes < smallest:
-        return _Candidate(family.name, None, None, f"impossible: needs {format_nbytes(smallest)}")
+        hindrance = f"impossible: needs {format_nbytes(smallest)}"
+        return _Candidate(family.name, demand, None, None, hindrance)
     if costs is None:
-        return _Candidate(family.name, family.make(demand, room), None)
+        return _Candidate(family.name, demand, family.make(demand, room), None)
     made = [
-        _predicted(family, demand, replace(budget, memory_nbytes=nbytes), costs)
-        for nbytes in _memories(family, demand, budget, costs)
-        if nbytes >= smallest
+        _predicted(family, buffered, replace(budget, memory_nbytes=nbytes), costs, waited)
+        for buffered in _buffered(family, demand, room)
+        for nbytes in _memories(family, buffered, budget, costs)
+        if nbytes >= buffered.live_nbytes + family.smallest(buffered, room.disk_slots)
+        for waited in (family.waited if buffered.buffers else (1.0,))
     ]
     return min(made, key=lambda one: one.rank if one.schedule is not None else math.inf)
+
+
+def _buffered(family: Family, demand: Demand, room: Room) -> Iterator[Demand]:
+    """The demand, with each size of buffers that is worth a try."""
+    if not family.needs_disk or not demand.buffers:
+        yield demand
+        return
+    for nbytes in family.items(demand, room.memory_nbytes):
+        yield demand.with_room_for(nbytes)
+
+
+def _smallest(family: Family, demand: Demand, room: Room) -> int:
+    """The fewest bytes of memory for which a kind of schedule can be made."""
+    return min(
+        one.live_nbytes + family.smallest(one, room.disk_slots)
+        for one in _buffered(family, demand, room)
+    )
 
 
 def _memories(family: Family, demand: Demand, budget: Budget, costs: Costs) -> Iterator[int]:
@@ -333,24 +366,23 @@ def _memories(family: Family, demand: Demand, budget: Budget, costs: Costs) -> I
             yield budget.memory_nbytes - records * demand.record_nbytes
 
 
-def _predicted(family: Family, demand: Demand, budget: Budget, costs: Costs) -> _Candidate:
-    schedule = family.make(demand, room_of(demand, budget, costs))
+def _predicted(
+    family: Family, demand: Demand, budget: Budget, costs: Costs, waited: float
+) -> _Candidate:
+    schedule = family.make(demand, room_of(demand, budget, costs, waited=waited))
     found = predict(schedule, demand, replace(budget, disk_nbytes=_ANY), costs)
     if found.disk_nbytes > budget.disk_nbytes:
         needed = format_nbytes(found.disk_nbytes)
-        return _Candidate(family.name, None, None, f"impossible: needs {needed} of disk")
-    return _Candidate(family.name, schedule, found)
+        return _Candidate(family.name, demand, None, None, f"impossible: needs {needed} of disk")
+    return _Candidate(family.name, demand, schedule, found)
 
 
 def _refuse_small(
     choice: str, families: list[Family], demand: Demand, budget: Budget, room: Room
 ) -> None:
-    needed = min(
-        family.smallest(demand, room.disk_slots)
-        for family in families
-        if choice in ("auto", family.name)
+    smallest = min(
+        _smallest(family, demand, room) for family in families if choice in ("auto", family.name)
     )
-    smallest = demand.live_nbytes + needed
     if budget.memory_nbytes >= smallest:
         return
     kind = "" if choice == "auto" else f"{choice} "

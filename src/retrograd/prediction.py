@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from retrograd.actions import DISK, MEMORY, Action
-from retrograd.cost import Costs, disk_traffic_nbytes
+from retrograd.actions import DISK, INITIAL, MEMORY, Action
+from retrograd.cost import Costs
 from retrograd.demand import Budget, Demand
+from retrograd.errors import BudgetTooSmall
+from retrograd.overlap import Traffic, standstill, traffic
 from retrograd.replay import replay_rows
 from retrograd.schedules import Revolve
 from retrograd.verify import Counts, verify
@@ -58,14 +60,30 @@ def predict(
         peak, moved = rows.peak_nbytes + demand.scratch_nbytes, rows.moved_nbytes
     else:
         peak += demand.uncounted_nbytes
+    seconds = None if costs is None else costs.seconds(counts, moved)
+    moving = Traffic()
+    if any(tier not in (MEMORY, INITIAL) for tier in (*counts.saves, *counts.loads)):
+        moving = traffic(schedule, demand)
+        _refuse_more(moving.peak_nbytes, budget)
+        if costs is not None and seconds is not None:
+            seconds += standstill(schedule, demand, costs)
     return Prediction(
         counts.forward_steps,
         counts.reverse_calls,
         peak,
-        counts.peak_nbytes.get(DISK, 0),
-        disk_traffic_nbytes(counts, demand.restart_nbytes),
-        None if costs is None else costs.seconds(counts, demand.restart_nbytes, moved),
+        moving.peak_nbytes,
+        moving.nbytes,
+        seconds,
     )
+
+
+def _refuse_more(nbytes: int, budget: Budget) -> None:
+    if nbytes > budget.disk_nbytes:
+        raise BudgetTooSmall(
+            f"the schedule keeps {nbytes} bytes on disk, and disk={budget.disk_nbytes} allows "
+            f"fewer: give at least {nbytes}",
+            nbytes,
+        )
 
 
 def _count(schedule: Iterable[Action], demand: Demand, budget: Budget) -> Counts:

@@ -30,4 +30,20 @@ def report(result: Result) -> str:
         for kind in Kind
     ]
     lines.append(f"{'total':<10} {'':>8} {'':>9} {result.seconds:>10.3f}")
+    lines += _disk_lines(result)
+    lines += [f"recovered: {failure}" for failure in result.failures]
     return "\n".join(lines)
+
+
+def _disk_lines(result: Result) -> list[str]:
+    """What went to disk and back, and how long that was waited for."""
+    moved = result.transfers
+    if moved is None:
+        return []
+    return [
+        "",
+        f"disk: at most {format_nbytes(result.plan.prediction.disk_nbytes)}, "
+        f"{format_nbytes(moved.written_nbytes)} written in {moved.write_seconds:.3f} s and "
+        f"{format_nbytes(moved.read_nbytes)} read in {moved.read_seconds:.3f} s in the background; "
+        f"waited for {moved.waited_seconds:.3f} s",
+    ]

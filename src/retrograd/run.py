@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any, Final
 
 from retrograd.actions import DISK, Advance, Tier
 from retrograd.arguments import whole
 from retrograd.calibrate import calibrate
 from retrograd.cost import Costs
-from retrograd.errors import InvalidArgument, NotEnoughMemory, NotSupported, OutOfOrder
+from retrograd.errors import InvalidArgument, NotEnoughMemory, NotSupported, OutOfOrder, StoreFailed
 from retrograd.events import Observer
 from retrograd.online_plan import OnlinePlan, plan_online
 from retrograd.planner import Choice, plan_layout
 from retrograd.plans import Plan
 from retrograd.problem import OpenProblem, Problem
+from retrograd.recovery import rest_of
 from retrograd.report import report
 from retrograd.sizes import Size, format_nbytes, free_nbytes
 from retrograd.stores.arena import Arena
+from retrograd.stores.background import Background, Transfers
+from retrograd.stores.disk import DiskStore
 from retrograd.stores.sliding import SlidingArena
 from retrograd.stores.tier import Store
 from retrograd.sweep import OpenSweep, Sweep, Tally
@@ -39,6 +45,8 @@ class Result:
     tally : steps, calls and seconds by kind, and the events.
     arena_nbytes : bytes of the one allocation that held restarts, records and live rows.
     seconds : from the start of the forward to the end of the reverse sweep.
+    failures : what went wrong in a tier and was made good.
+    transfers : what was written and read in the background, if anything.
     """
 
     gradient: Any
@@ -46,6 +54,8 @@ class Result:
     tally: Tally
     arena_nbytes: int
     seconds: float
+    failures: tuple[StoreFailed, ...] = ()
+    transfers: Transfers | None = None
 
     @property
     def steps(self) -> int:
@@ -67,17 +77,15 @@ class Run:
     ----------
     problem : what to run.
     memory, disk : the budgets of everything the engine allocates; see `retrograd.plan`.
-    costs : what steps and transfers cost, as `retrograd.calibrate` measures it; they are what
-        predicted seconds and the use of a disk are judged by.
+    costs : what steps and transfers cost, which predicted seconds and the use of a disk are
+        judged by; measured with `retrograd.calibrate` if a disk is given and they are not.
     sweeps : how many reverse sweeps follow each forward, as for several adjoint right-hand sides.
     schedule : a schedule's name or a schedule.
-    stores : where the restarts of other tiers than memory are kept, by tier.
+    scratch : a directory on a local disk, for the file of what is kept on disk; without it, the
+        system's temporary directory. The file has no name: nothing is left of it, ever.
+    stores : stores of your own for other tiers than memory, by tier. What memory they take is not
+        in the budget, and each transfer is planned as one that is waited for.
     observers : called with every event.
-
-    Raises
-    ------
-    NotSupported
-        for a plan that uses a tier for which there is no store.
 
     Notes
     -----
@@ -94,15 +102,19 @@ class Run:
         costs: Costs | None = None,
         sweeps: int = 1,
         schedule: Choice = "auto",
+        scratch: Path | str | None = None,
         stores: Mapping[Tier, Store] | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
         self.problem = problem
         self._stores = dict(stores or {})
-        self._chosen = _choose(problem, memory, disk, costs, sweeps, schedule)
+        if disk and costs is None and problem.steps is not None:
+            costs = _measured(problem, scratch, self._stores)
+        background = DISK not in self._stores
+        self._chosen = _choose(problem, memory, disk, costs, sweeps, background, schedule)
         self._outcome: Plan | None = None
-        if isinstance(self._chosen, Plan):
-            _refuse_missing_store(self._chosen, self._stores)
+        if background and isinstance(self._chosen, Plan):
+            self._stores |= _own_stores(self._chosen, scratch)
         self.observers = list(observers)
         self._arena: Arena | None = None
         self._sweep: Sweep | None = None
@@ -148,8 +160,9 @@ class Run:
         sweep: Sweep
         if isinstance(self._chosen, Plan):
             actions = iter(self._chosen.schedule)
-            sweep = Sweep(self.problem, arena, actions, self.observers, self._stores)
-            sweep.forward()
+            rest = partial(rest_of, self._chosen) if self._chosen.demand.sweeps == 1 else None
+            sweep = Sweep(self.problem, arena, actions, self.observers, self._stores, rest)
+            self._watched(sweep.forward)
         else:
             actions = self._chosen.schedule.forward()
             sweep = OpenSweep(_open(self.problem), arena, actions, self.observers)
@@ -158,6 +171,27 @@ class Run:
             self._outcome = self._chosen.stopped(sweep.steps)
         self._sweep = sweep
         return sweep.tally
+
+    def _watched(self, part: Callable[[], None]) -> None:
+        """Run a part of a sweep; if it fails, nothing goes on in the background."""
+        try:
+            part()
+        except BaseException:
+            for store in self._stores.values():
+                store.clear()
+            raise
+
+    def close(self) -> None:
+        """Give memory, threads and disk back now, not when the run is no longer in use."""
+        self._sweep = self._arena = None
+        for store in self._stores.values():
+            store.close()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _forward_only(self) -> Tally:
         layout, steps = self.problem.layout, self.problem.steps
@@ -201,11 +235,21 @@ class Run:
                 "there is no forward run to reverse: call forward() first, once for each "
                 "reverse(), and without keep=False; give sweeps=2 to reverse each run twice"
             )
-        sweep.reverse()
+        self._watched(sweep.reverse)
         self._sweep = None if sweep.is_over else sweep
         return Result(
-            self.problem.gradient(), self.plan, sweep.tally, self.arena_nbytes, sweep.seconds
+            self.problem.gradient(),
+            self.plan,
+            sweep.tally,
+            self.arena_nbytes,
+            sweep.seconds,
+            tuple(sweep.failures),
+            self._transfers(),
         )
+
+    def _transfers(self) -> Transfers | None:
+        store = self._stores.get(DISK)
+        return replace(store.transfers) if isinstance(store, Background) else None
 
 
 def _choose(
@@ -214,6 +258,7 @@ def _choose(
     disk: Size,
     costs: Costs | None,
     sweeps: int,
+    background: bool,
     schedule: Choice,
 ) -> Plan | OnlinePlan:
     steps = problem.steps
@@ -226,6 +271,7 @@ def _choose(
             costs=costs,
             free_start=problem.free_start,
             sweeps=sweeps,
+            background=background,
             schedule=schedule,
             keep_all_nbytes=problem.keep_all_nbytes,
             scratch_nbytes=problem.scratch_nbytes,
@@ -257,13 +303,21 @@ def _open(problem: Problem) -> OpenProblem:
     )
 
 
-def _refuse_missing_store(plan: Plan, stores: Mapping[Tier, Store]) -> None:
-    if plan.prediction.disk_nbytes and DISK not in stores:
-        raise NotSupported(
-            f"the plan, {plan.name}, keeps {format_nbytes(plan.prediction.disk_nbytes)} on disk, "
-            'and there is no store for the disk yet: leave disk= out, or pass stores={"disk": '
-            "store}"
-        )
+def _measured(problem: Problem, scratch: Path | str | None, stores: Mapping[Tier, Store]) -> Costs:
+    if DISK in stores:
+        return calibrate(problem, stores)
+    with closing(DiskStore(scratch)) as store:
+        return calibrate(problem, {DISK: store})
+
+
+def _own_stores(plan: Plan, scratch: Path | str | None) -> dict[Tier, Store]:
+    """A file on disk with transfers in the background, if the plan uses it."""
+    nbytes = plan.prediction.disk_nbytes
+    if not nbytes:
+        return {}
+    disk = DiskStore(scratch, nbytes)
+    disk.reserve()
+    return {DISK: Background(disk, plan.demand.buffer_nbytes, plan.demand.buffers)}
 
 
 def _refuse_what_is_not_there(nbytes: int) -> None:
@@ -282,6 +336,7 @@ def gradient(
     disk: Size = 0,
     costs: Costs | None = None,
     schedule: Choice = "auto",
+    scratch: Path | str | None = None,
     stores: Mapping[Tier, Store] | None = None,
     observers: Sequence[Observer] = (),
 ) -> Result:
@@ -294,7 +349,7 @@ def gradient(
     disk : as `memory`; none unless it is given.
     costs : what steps and transfers cost; measured if a disk is given and they are not.
     schedule : ``"auto"``, one of the names in `retrograd.families.NAMES`, or a schedule.
-    stores : where the restarts of other tiers than memory are kept, by tier.
+    scratch, stores : where the disk is; see `retrograd.Run`.
     observers : called with every event, such as a progress bar.
 
     Raises
@@ -304,22 +359,21 @@ def gradient(
     NotEnoughMemory
         if the machine does not have what the plan takes.
     """
-    if costs is None and disk and problem.steps is not None:
-        costs = calibrate(problem, stores)
-    run = Run(
+    with Run(
         problem,
         memory=memory,
         disk=disk,
         costs=costs,
         schedule=schedule,
+        scratch=scratch,
         stores=stores,
         observers=observers,
-    )
-    run.forward()
-    result = run.reverse()
-    if not run.is_over:
-        raise NotSupported(
-            "the schedule makes several reverse sweeps, and a gradient is made by one: use "
-            "retrograd.Run, and call reverse() once for each"
-        )
-    return result
+    ) as run:
+        run.forward()
+        result = run.reverse()
+        if not run.is_over:
+            raise NotSupported(
+                "the schedule makes several reverse sweeps, and a gradient is made by one: use "
+                "retrograd.Run, and call reverse() once for each"
+            )
+        return result

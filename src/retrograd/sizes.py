@@ -26,6 +26,9 @@ _SIZE: Final = re.compile(r"\s*(\d{1,99}(?:\.\d{0,99})?|\.\d{1,99})\s*([a-z]*)\s
 _FRACTION: Final = re.compile(r"\s*(\d{1,99})\s*/\s*(\d{1,99})\s*")
 _HOW: Final = 'write a whole number of bytes, or a size such as "2 GiB", "24GB" or "512 MB"'
 
+PAGE: Final = 4096
+"""Bytes of a page of memory and of disk."""
+
 AUTO_MARGIN: Final = 0.2
 """The share of what is free that ``"auto"`` leaves alone."""
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Final
+from typing import Final, TypeAlias
 
-from retrograd.actions import Action, Advance, BeginSweep, Record, Tier
+from retrograd.actions import Action, Advance, BeginSweep, Drop, Forget, Record, Save, Tier
+from retrograd.errors import StoreFailed
 from retrograd.events import Event, Kind, Observer
 from retrograd.executor import Executor
 from retrograd.foresight import foreseen
+from retrograd.position import Position
 from retrograd.problem import OpenProblem, Problem
 from retrograd.stores.arena import Arena
-from retrograd.stores.tier import Store
+from retrograd.stores.tier import Item, Store
 
 EVENTS_KEPT: Final = 100_000
 """A run remembers this many events; counts and seconds cover all of them."""
@@ -47,8 +49,16 @@ class Tally:
         return self.steps[Kind.FORWARD] + self.steps[Kind.RECOMPUTE]
 
 
+Rest: TypeAlias = Callable[[Position, StoreFailed], Iterable[Action]]
+"""How to go on from a position after a tier has failed; raises where that cannot be."""
+
+
 class Sweep:
-    """One walk forward, and one or more back."""
+    """One walk forward, and one or more back.
+
+    Where a tier fails, what it lost is forgotten, and ``rest`` says how to go on from what is left:
+    the actions are others then, and the result is the same.
+    """
 
     def __init__(
         self,
@@ -57,10 +67,16 @@ class Sweep:
         actions: Iterator[Action],
         observers: Sequence[Observer],
         stores: Mapping[Tier, Store],
+        rest: Rest | None = None,
     ) -> None:
         self._problem = problem
         self._arena = arena
+        self._stores = stores
         self._actions = foreseen(actions, stores)
+        self._rest = rest
+        self._position = Position(adjoint=problem.steps or 0)
+        self.failures: list[StoreFailed] = []
+        """What went wrong in a tier and was made good."""
         self.tally = Tally()
         self.seconds = 0.0
         self.is_over = False
@@ -70,13 +86,39 @@ class Sweep:
         """Run forward to the end."""
         began = perf_counter()
         self._executor.begin()
-        self._executor.run(self._to_the_end())
+        self._perform(self._to_the_end)
         self._problem.finish_forward(self._arena.live())
         self.seconds += perf_counter() - began
 
+    def _perform(self, part: Callable[[], Iterable[Action]]) -> None:
+        while True:
+            try:
+                self._executor.run(part())
+                return
+            except StoreFailed as error:
+                self._go_on_after(error)
+
+    def _go_on_after(self, error: StoreFailed) -> None:
+        """Forget what is lost, and all records in memory, and make another schedule of the rest."""
+        if self._rest is None:
+            raise error
+        position = self._position
+        for item in error.items:
+            position.lose(item.start, item.stop) if isinstance(item, Item) else None
+        if not isinstance(self._executor.action, Save | Drop | Forget):
+            position.live = None  # its rows are not what they were
+        self._arena.forget(0, self._problem.steps or 0)
+        self._actions = foreseen(self._rest(position, error), self._stores)
+        self.failures.append(error)
+
+    def _followed(self) -> Iterator[Action]:
+        for action in self._actions:
+            yield action
+            self._position.follow(action)
+
     def _to_the_end(self) -> Iterable[Action]:
         """The actions up to the one that reaches the last step, whose state is the last one."""
-        for action in self._actions:
+        for action in self._followed():
             yield action
             if isinstance(action, Advance | Record) and self._ends_at(action.stop):
                 return
@@ -88,11 +130,11 @@ class Sweep:
         """Run a reverse sweep; `is_over` says whether it was the last."""
         began = perf_counter()
         self._problem.begin_reverse()
-        self._executor.run(self._one_sweep())
+        self._perform(self._one_sweep)
         self.seconds += perf_counter() - began
 
     def _one_sweep(self) -> Iterator[Action]:
-        for action in self._actions:
+        for action in self._followed():
             if isinstance(action, BeginSweep):
                 return
             yield action

@@ -11,6 +11,7 @@ import pytest
 from retrograd.errors import BudgetTooSmall, InvalidArgument
 from retrograd.layout import StateRows
 from retrograd.schedules import (
+    Blocks,
     DiskRevolve,
     HRevolve,
     KeepAll,
@@ -29,6 +30,7 @@ from retrograd.testing import check_schedule
 
 VALUES = [
     KeepAll(7),
+    Blocks(40, 6, 3),
     Revolve(30, 3),
     Revolve(30, 3, record_in_state=True, free_start=True),
     Revolve(1, 0),

@@ -9,7 +9,7 @@ import pytest
 
 import retrograd
 from retrograd.actions import DISK, MEMORY, Advance, Record, Restore, Reverse, Save
-from retrograd.errors import IllegalAction, NotSupported
+from retrograd.errors import IllegalAction
 from retrograd.schedules import (
     DiskRevolve,
     HRevolve,
@@ -73,12 +73,11 @@ def test_the_gradient_is_that_of_keeping_everything(index: int, free: bool) -> N
         assert store.nbytes == 0
 
 
-def test_a_plan_without_a_store_for_it_is_refused() -> None:
+def test_a_store_of_ones_own_is_planned_without_buffers() -> None:
     case, costs = problem(free_start=False), retrograd.Costs(1.0)
-    with pytest.raises(NotSupported, match="no store"):
-        retrograd.Run(case, memory="1/20", disk="1/1", costs=costs)
     run = retrograd.Run(case, memory="1/20", disk="1/1", costs=costs, stores={DISK: HeldStore()})
     assert run.plan.name == "tiered-mixed"
+    assert run.plan.demand.buffers == 0
 
 
 def test_an_action_without_a_store_is_refused() -> None:

@@ -59,7 +59,7 @@ def write_snapshot(path: Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[Part
         for name, array in arrays.items():
             checksum = 0
             for chunk in _outgoing(array):
-                checksum = zlib.crc32(chunk, checksum)
+                checksum = zlib.crc32(chunk.data, checksum)
                 write_at(file, chunk.data, position)
                 position += chunk.nbytes
             parts.append(Part(name, array.dtype.str, array.shape, checksum))
@@ -99,10 +99,12 @@ def _read(file: int, position: int, part: Part, array: NDArray[Any]) -> None:
     checksum = 0
     for chunk in _chunks(array):
         read_at(file, chunk.data, position)
-        checksum = zlib.crc32(chunk, checksum)
+        checksum = zlib.crc32(chunk.data, checksum)
         position += chunk.nbytes
     if checksum != part.checksum:
-        raise OSError(errno.EIO, f"the bytes of array {part.name!r} are not those that were written")
+        raise OSError(
+            errno.EIO, f"the bytes of array {part.name!r} are not those that were written"
+        )
 
 
 def _outgoing(array: NDArray[Any]) -> Iterator[Bytes]:
@@ -111,7 +113,7 @@ def _outgoing(array: NDArray[Any]) -> Iterator[Bytes]:
         yield from _chunks(array)
         return
     rows = _CHUNK_NBYTES // array[:1].nbytes
-    if rows == 0 and array.ndim > 1:
+    if rows == 0:
         for row in array:
             yield from _outgoing(row)
         return

@@ -1,5 +1,6 @@
 """Schedules: from a number of steps and a memory to a list of actions."""
 
+from retrograd.schedules.blocks import Blocks
 from retrograd.schedules.disk_revolve import DiskRevolve, PeriodicDiskRevolve
 from retrograd.schedules.hrevolve import HRevolve, TierSlots
 from retrograd.schedules.keep_all import KeepAll
@@ -7,6 +8,7 @@ from retrograd.schedules.levels import Levels, smallest_memory_rows
 from retrograd.schedules.mixed import Mixed, smallest_memory_units
 from retrograd.schedules.multistage import Multistage
 from retrograd.schedules.online import OnlineMixed, OnlineRevolve, OnlineSchedule, Stopped
+from retrograd.schedules.rest import Rest
 from retrograd.schedules.revolve import Revolve
 from retrograd.schedules.streaming import Streaming
 from retrograd.schedules.sweeps import Sweeps
@@ -15,6 +17,7 @@ from retrograd.schedules.two_level import TwoLevel
 from retrograd.schedules.variable import Variable
 
 __all__ = [
+    "Blocks",
     "DiskRevolve",
     "HRevolve",
     "KeepAll",
@@ -25,6 +28,7 @@ __all__ = [
     "OnlineRevolve",
     "OnlineSchedule",
     "PeriodicDiskRevolve",
+    "Rest",
     "Revolve",
     "Stopped",
     "Streaming",

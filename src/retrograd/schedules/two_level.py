@@ -12,6 +12,7 @@ from retrograd.actions import (
     Advance,
     Drop,
     Forget,
+    Load,
     Record,
     Restore,
     Reverse,
@@ -131,6 +132,8 @@ def shifted(actions: Iterable[Action], offset: int) -> Iterator[Action]:
                 yield Advance(start + offset, stop + offset)
             case Record(start, stop, tier):
                 yield Record(start + offset, stop + offset, tier)
+            case Load(start, stop, tier):
+                yield Load(start + offset, stop + offset, tier)
             case Forget(start, stop, tier):
                 yield Forget(start + offset, stop + offset, tier)
             case Save(step, tier):

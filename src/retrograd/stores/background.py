@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.errors import StoreFailed
-from retrograd.stores.checksum import PAGE
+from retrograd.sizes import PAGE
 from retrograd.stores.pages import zeros
 from retrograd.stores.parallel_copy import copy
 from retrograd.stores.tier import Item, Rows, Store

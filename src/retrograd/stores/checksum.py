@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-PAGE: Final = 4096
+from retrograd.sizes import PAGE
 
 
 class Checksum:

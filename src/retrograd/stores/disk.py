@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.errors import InvalidArgument, ItemLost, StoreFailed, StoreFull
-from retrograd.sizes import format_nbytes
-from retrograd.stores.checksum import PAGE, Checksum
+from retrograd.sizes import PAGE, format_nbytes
+from retrograd.stores.checksum import Checksum
 from retrograd.stores.extents import Extent, Extents
 from retrograd.stores.pages import zeros
 from retrograd.stores.tier import Item, Rows

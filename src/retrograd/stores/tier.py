@@ -61,7 +61,7 @@ class Store(Protocol):
         Raises
         ------
         ItemLost
-            if it cannot be read back as it was saved.
+            if it cannot be read back as it was saved; the store has given it up then.
         """
         ...
 

@@ -1,0 +1,1 @@
+"""Where bytes live: the arena, and the tiers beyond it."""
