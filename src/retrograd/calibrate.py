@@ -10,7 +10,10 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from retrograd.actions import (
     DISK,
@@ -31,6 +34,8 @@ from retrograd.executor import Executor
 from retrograd.problem import Problem
 from retrograd.sizes import free_nbytes
 from retrograd.stores.arena import Arena, Window
+from retrograd.stores.compressed import Compressed
+from retrograd.stores.pages import zeros
 from retrograd.stores.tier import Item, Store
 
 _SECONDS: Final = 2.0
@@ -38,6 +43,7 @@ _SECONDS: Final = 2.0
 
 _MOST_NBYTES: Final = 512_000_000
 _REPEATS: Final = 5
+_ALMOST_ZERO: Final = 1e-6
 _STEPS: Final = 200
 
 
@@ -45,6 +51,7 @@ def calibrate(
     problem: Problem,
     stores: Mapping[Tier, Store] | None = None,
     *,
+    reverse: bool = True,
     cache: str | os.PathLike[str] | None = None,
 ) -> Costs:
     """Measure what a problem's steps, moves and transfers cost, in about two seconds.
@@ -56,6 +63,8 @@ def calibrate(
     ----------
     problem : an adapter's problem; its functions or operators are called.
     stores : as for `retrograd.Run`; the one for the disk is timed with the problem's own restarts.
+    reverse : whether the adjoint runs as well. Without it, nothing but the arena is written to, and
+        reverse steps are taken to cost what forward steps do, which is no matter to the choice.
     cache : a file that keeps what was measured, for problems with the same fields on the same
         machine with the same number of threads. It is read if it exists, else written.
 
@@ -78,11 +87,11 @@ def calibrate(
     """
     disk = (stores or {}).get(DISK)
     if cache is None:
-        return _measure(problem, disk)
+        return _measure(problem, disk, reverse)
     path, key = Path(cache).expanduser(), _key(problem, disk)
     known = _read(path)
     if key not in known:
-        known[key] = asdict(_measure(problem, disk))
+        known[key] = asdict(_measure(problem, disk, reverse))
         _write(path, known)
     return Costs(**known[key])
 
@@ -120,7 +129,7 @@ def _write(path: Path, known: dict[str, dict[str, float]]) -> None:
         raise InvalidArgument(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _measure(problem: Problem, disk: Store | None) -> Costs:
+def _measure(problem: Problem, disk: Store | None, reverse: bool) -> Costs:
     layout, steps = problem.layout, problem.steps
     if steps is None:
         raise InvalidArgument(
@@ -130,8 +139,8 @@ def _measure(problem: Problem, disk: Store | None) -> Costs:
     allowed = min(_MOST_NBYTES, free_nbytes() // 2)
     rows = (allowed - layout.live_nbytes) // layout.record_nbytes
     trial = _Trial(problem, steps, max(1, min(steps, _STEPS, rows)))
-    rates = {} if disk is None else trial.rates(disk)
-    return replace(trial.costs(), **rates)
+    costs = trial.costs(reverse)
+    return costs if disk is None else replace(costs, **trial.rates(disk))
 
 
 class _Trial:
@@ -144,13 +153,15 @@ class _Trial:
         self._problem, self._last, self._steps = problem, last, steps
         self._arena = Arena(layout, nbytes)
         self._events: list[Event] = []
-        self._executor = Executor(problem, self._arena, (self._events.append,))
+        self._executor = Executor(problem, self._arena, (self._events.append,), rehearsal=True)
 
     def rates(self, store: Store) -> dict[str, float]:
         """Bytes per second to and from a store, with restarts of the problem's size."""
         layout, window = self._problem.layout, self._arena.live()
+        is_packing = isinstance(store, Compressed)
         fields, ages = range(len(layout.state)), range(layout.depth)
-        rows = [window.row(field, age) for field in fields for age in ages]
+        live = [window.row(field, age) for field in fields for age in ages]
+        rows = _adjacent([_active(row) for row in live] if is_packing else live)
         writes, reads = [], []
         for step in range(_REPEATS):
             began = perf_counter()
@@ -159,11 +170,14 @@ class _Trial:
             store.restore(Item(step), rows)
             writes.append(between - began)
             reads.append(perf_counter() - between)
+        nbytes = sum(row.nbytes for row in rows)
+        found = {"write_rate": nbytes / median(writes), "read_rate": nbytes / median(reads)}
+        if isinstance(store, Compressed):
+            found["disk_ratio"] = store.statistics.ratio
         store.clear()
-        nbytes = layout.restart_nbytes
-        return {"write_rate": nbytes / median(writes), "read_rate": nbytes / median(reads)}
+        return found
 
-    def costs(self) -> Costs:
+    def costs(self, reverse: bool) -> Costs:
         """Of steps, calls and moves within memory."""
         self._executor.begin()
         again = Advance(0, 1), Restore(0)
@@ -175,7 +189,7 @@ class _Trial:
         long = median(self._seconds(*window) for _ in range(3))
         forward_step, forward_call = _per_step(short, long, steps)
         copy_rate = self._copy_rate()
-        reverse_step, reverse_call = self._reverse()
+        reverse_step, reverse_call = self._reverse() if reverse else (forward_step, forward_call)
         return Costs(forward_step, reverse_step, forward_call, reverse_call, copy_rate)
 
     def _seconds(self, *actions: Action) -> float:
@@ -208,6 +222,36 @@ class _Trial:
             return self._seconds(Reverse(steps, 0)) / steps, 0.0
         short = median(self._seconds(single) for single in singles)
         return _per_step(short, self._seconds(Reverse(fewest, 0)), fewest)
+
+
+def _active(row: NDArray[Any]) -> NDArray[Any]:
+    """The smallest box of an array outside which it is almost zero.
+
+    Compression is judged by it: a wave that has just begun leaves most of its field at zero, which
+    takes no room, and it will not stay so.
+    """
+    size = np.abs(row)
+    largest = size.max(initial=0)
+    if not row.ndim or not np.isfinite(largest) or not largest:
+        return row
+    inside = size > _ALMOST_ZERO * largest
+    box = []
+    for axis in range(row.ndim):
+        others = tuple(other for other in range(row.ndim) if other != axis)
+        where = np.flatnonzero(inside.any(axis=others))
+        box.append(slice(where[0], where[-1] + 1))
+    return np.ascontiguousarray(row[tuple(box)])
+
+
+def _adjacent(rows: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Copies that lie as they do in a buffer for transfers in the background."""
+    memory, at, copies = zeros(sum(row.nbytes + row.dtype.itemsize for row in rows)), 0, []
+    for row in rows:
+        at = -(-at // row.dtype.itemsize) * row.dtype.itemsize
+        copies.append(np.ndarray(row.shape, row.dtype, memory.data, at))
+        copies[-1][...] = row
+        at += row.nbytes
+    return copies
 
 
 def _per_step(short: float, long: float, steps: int) -> tuple[float, float]:

@@ -20,7 +20,8 @@ class Costs:
     forward_step, reverse_step : seconds of a step within a long call.
     forward_call, reverse_call : seconds that a call takes besides its steps.
     copy_rate : bytes per second at which live rows are moved within memory.
-    write_rate, read_rate : bytes per second to and from disk.
+    write_rate, read_rate : bytes per second to and from disk, compression included.
+    disk_ratio : bytes for each byte that lies on disk: above 1 where items are compressed.
 
     Raises
     ------
@@ -35,11 +36,12 @@ class Costs:
     copy_rate: float = math.inf
     write_rate: float = math.inf
     read_rate: float = math.inf
+    disk_ratio: float = 1.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            is_rate = field.name.endswith("_rate")
+            is_rate = field.name.endswith(("_rate", "_ratio"))
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise InvalidArgument(f"{field.name}={value!r} is not a number: {_HOW[is_rate]}")
             if is_rate and not value > 0:

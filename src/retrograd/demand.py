@@ -30,6 +30,7 @@ class Demand:
     buffers : how many items may be on their way to or from another tier while the computation
         goes on; without any, it waits for each of them.
     buffer_nbytes : bytes of memory for one of these, which are among the scratch bytes.
+    codec_buffers : how many more of this size a codec works in.
     """
 
     steps: int
@@ -45,14 +46,16 @@ class Demand:
     sweeps: int = 1
     buffers: int = 0
     buffer_nbytes: int = 0
+    codec_buffers: int = 0
 
     def with_room_for(self, nbytes: int) -> Demand:
         """The same with buffers for items of so many bytes."""
         nbytes = -(-nbytes // PAGE) * PAGE if nbytes > _WORTH_ALIGNING else nbytes
+        buffers = self.buffers + self.codec_buffers
         return replace(
             self,
-            live_nbytes=self.live_nbytes + self.buffers * nbytes,
-            scratch_nbytes=self.scratch_nbytes + self.buffers * nbytes,
+            live_nbytes=self.live_nbytes + buffers * nbytes,
+            scratch_nbytes=self.scratch_nbytes + buffers * nbytes,
             buffer_nbytes=nbytes,
         )
 

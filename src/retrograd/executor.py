@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
@@ -46,6 +47,7 @@ class Executor:
     problem, arena : what runs, and the memory that its rows lie in.
     observers : called with every event.
     stores : what keeps the restarts and records of other tiers than memory.
+    rehearsal : no step counts as the first of its kind, so that no output is written.
     """
 
     def __init__(
@@ -54,6 +56,8 @@ class Executor:
         arena: Arena,
         observers: Sequence[Observer] = (),
         stores: Mapping[Tier, Store] | None = None,
+        *,
+        rehearsal: bool = False,
     ) -> None:
         self._problem = problem
         self._arena = arena
@@ -61,7 +65,7 @@ class Executor:
         self._stores = stores or {}
         self._index = -1
         self._action: Action = Advance(0, 0)
-        self._furthest = 0
+        self._furthest = sys.maxsize if rehearsal else 0
         self._began = perf_counter()
         row_nbytes = problem.layout.row_nbytes
         self._forward_pace = Pace(LONGEST_CALL_SECONDS, row_nbytes)

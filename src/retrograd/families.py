@@ -47,7 +47,7 @@ class Room:
     memory_nbytes : bytes for restarts and records.
     memory_slots, disk_slots : restarts that fit, at most one for each step.
     write_steps, read_steps : forward steps for which one transfer to or from disk is waited for.
-    disk_nbytes : the budget on disk.
+    disk_nbytes : bytes of items that fit on disk, before they are compressed.
     costs : what steps and transfers cost, if that is known.
     """
 
@@ -66,6 +66,7 @@ def room_of(demand: Demand, budget: Budget, costs: Costs | None, *, waited: floa
     In the background a transfer takes the computation at least the time of copying it to a buffer.
     """
     nbytes = budget.memory_nbytes - demand.live_nbytes
+    disk_nbytes = int(budget.disk_nbytes * (1.0 if costs is None else costs.disk_ratio))
     write = read = 0.0
     if costs is not None and costs.forward_step > 0:
         item = demand.restart_item_nbytes
@@ -75,10 +76,10 @@ def room_of(demand: Demand, budget: Budget, costs: Costs | None, *, waited: floa
     return Room(
         nbytes,
         min(max(0, nbytes) // demand.restart_nbytes, demand.steps),
-        min(budget.disk_nbytes // demand.restart_item_nbytes, demand.steps),
+        min(disk_nbytes // demand.restart_item_nbytes, demand.steps),
         write,
         read,
-        budget.disk_nbytes,
+        disk_nbytes,
         costs,
     )
 

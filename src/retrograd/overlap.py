@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -39,8 +40,8 @@ class Traffic:
     peak_nbytes: int = 0
 
 
-def traffic(actions: Iterable[Action], demand: Demand) -> Traffic:
-    """Follow what a legal schedule keeps on disk."""
+def traffic(actions: Iterable[Action], demand: Demand, ratio: float = 1.0) -> Traffic:
+    """Follow what a legal schedule keeps on disk, where ``ratio`` bytes become one."""
     held: dict[tuple[int, ...], int] = {}
     total = now = peak = 0
     for action in actions:
@@ -52,7 +53,7 @@ def traffic(actions: Iterable[Action], demand: Demand) -> Traffic:
                 peak = max(peak, now)
                 held[transfer.steps] = transfer.nbytes
         now -= sum(held.pop(steps, 0) for steps in _given_up(action))
-    return Traffic(total, peak)
+    return Traffic(math.ceil(total / ratio), math.ceil(peak / ratio))
 
 
 def largest_item_nbytes(actions: Iterable[Action], demand: Demand) -> int:

@@ -31,6 +31,9 @@ _ANY: Final = 1 << 62
 BUFFERS: Final = 2
 """One is filled or emptied while the other one is on its way."""
 
+CODEC_BUFFERS: Final = 2
+"""An item that compression cannot shorten, an eighth more as it grows, and one encoded array."""
+
 _RECORDS_LESS: Final = 8
 
 
@@ -126,6 +129,7 @@ def plan_layout(
     free_start: bool,
     sweeps: int = 1,
     background: bool = False,
+    compressed: bool = False,
     schedule: Choice = "auto",
     keep_all_nbytes: int,
     scratch_nbytes: int = 0,
@@ -133,6 +137,7 @@ def plan_layout(
 ) -> Plan:
     """`plan` for a layout: ``peak_nbytes`` is then exactly the arena that a run touches.
 
+    ``background`` and ``compressed`` say how transfers to disk are made; both take memory.
     ``scratch_nbytes`` of the budget are taken by the problem's own scratch memory;
     ``fixed_nbytes`` come on top of it and are only reported.
 
@@ -161,7 +166,9 @@ def plan_layout(
         whole("sweeps", sweeps, least=1),
     )
     budget = Budget(parse_budget(memory, keep_all_nbytes), parse_disk(disk, keep_all_nbytes))
-    demand = replace(demand, buffers=BUFFERS * (background and budget.disk_nbytes > 0))
+    if budget.disk_nbytes:
+        buffers = BUFFERS * background, CODEC_BUFFERS * compressed
+        demand = replace(demand, buffers=buffers[0], codec_buffers=buffers[1])
     return _choose(demand, schedule, budget, costs, keep_all_nbytes)
 
 
@@ -340,7 +347,7 @@ def _made(
 
 def _buffered(family: Family, demand: Demand, room: Room) -> Iterator[Demand]:
     """The demand, with each size of buffers that is worth a try."""
-    if not family.needs_disk or not demand.buffers:
+    if not family.needs_disk or not demand.buffers + demand.codec_buffers:
         yield demand
         return
     for nbytes in family.items(demand, room.memory_nbytes):

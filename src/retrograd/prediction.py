@@ -63,7 +63,7 @@ def predict(
     seconds = None if costs is None else costs.seconds(counts, moved)
     moving = Traffic()
     if any(tier not in (MEMORY, INITIAL) for tier in (*counts.saves, *counts.loads)):
-        moving = traffic(schedule, demand)
+        moving = traffic(schedule, demand, 1.0 if costs is None else costs.disk_ratio)
         _refuse_more(moving.peak_nbytes, budget)
         if costs is not None and seconds is not None:
             seconds += standstill(schedule, demand, costs)

@@ -9,6 +9,7 @@ from retrograd.sizes import format_nbytes
 
 if TYPE_CHECKING:
     from retrograd.run import Result
+    from retrograd.stores.compressed import Statistics
 
 
 def report(result: Result) -> str:
@@ -31,8 +32,19 @@ def report(result: Result) -> str:
     ]
     lines.append(f"{'total':<10} {'':>8} {'':>9} {result.seconds:>10.3f}")
     lines += _disk_lines(result)
+    if result.compression is not None:
+        lines.append(_compression_line(result.compression))
     lines += [f"recovered: {failure}" for failure in result.failures]
     return "\n".join(lines)
+
+
+def _compression_line(found: Statistics) -> str:
+    return (
+        f"compressed {format_nbytes(found.raw_nbytes)} to "
+        f"{format_nbytes(found.compressed_nbytes)} ({found.ratio:.3g} times less) at "
+        f"{found.encode_rate / 1e6:.0f} MB/s, and back at {found.decode_rate / 1e6:.0f} MB/s; "
+        f"the largest error is {found.largest_relative_error:.2g} of an array's largest magnitude"
+    )
 
 
 def _disk_lines(result: Result) -> list[str]:

@@ -22,9 +22,11 @@ from retrograd.plans import Plan
 from retrograd.problem import OpenProblem, Problem
 from retrograd.recovery import rest_of
 from retrograd.report import report
-from retrograd.sizes import Size, format_nbytes, free_nbytes
+from retrograd.sizes import Size, format_nbytes, free_nbytes, parse_disk
 from retrograd.stores.arena import Arena
 from retrograd.stores.background import Background, Transfers
+from retrograd.stores.codecs import Codec, codec_of
+from retrograd.stores.compressed import Compressed, Statistics
 from retrograd.stores.disk import DiskStore
 from retrograd.stores.sliding import SlidingArena
 from retrograd.stores.tier import Store
@@ -47,6 +49,7 @@ class Result:
     seconds : from the start of the forward to the end of the reverse sweep.
     failures : what went wrong in a tier and was made good.
     transfers : what was written and read in the background, if anything.
+    compression : what was compressed, if anything.
     """
 
     gradient: Any
@@ -56,6 +59,7 @@ class Result:
     seconds: float
     failures: tuple[StoreFailed, ...] = ()
     transfers: Transfers | None = None
+    compression: Statistics | None = None
 
     @property
     def steps(self) -> int:
@@ -83,6 +87,9 @@ class Run:
     schedule : a schedule's name or a schedule.
     scratch : a directory on a local disk, for the file of what is kept on disk; without it, the
         system's temporary directory. The file has no name: nothing is left of it, ever.
+    compress : ``"lossless"``, or the error that is allowed as a share of each array's largest
+        magnitude, such as ``1e-4``: what goes to disk is compressed, and more of it fits. With a
+        tolerance the gradient is no longer that of keeping everything to the last bit.
     stores : stores of your own for other tiers than memory, by tier. What memory they take is not
         in the budget, and each transfer is planned as one that is waited for.
     observers : called with every event.
@@ -103,18 +110,21 @@ class Run:
         sweeps: int = 1,
         schedule: Choice = "auto",
         scratch: Path | str | None = None,
+        compress: str | float | None = None,
         stores: Mapping[Tier, Store] | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
         self.problem = problem
         self._stores = dict(stores or {})
+        place = Place(scratch, codec_of(compress)) if DISK not in self._stores else None
+        if place is not None:
+            disk = parse_disk(disk, problem.keep_all_nbytes, scratch)
         if disk and costs is None and problem.steps is not None:
-            costs = _measured(problem, scratch, self._stores)
-        background = DISK not in self._stores
-        self._chosen = _choose(problem, memory, disk, costs, sweeps, background, schedule)
+            costs = _measured(problem, place, self._stores)
+        self._chosen = _choose(problem, memory, disk, costs, sweeps, place, schedule)
         self._outcome: Plan | None = None
-        if background and isinstance(self._chosen, Plan):
-            self._stores |= _own_stores(self._chosen, scratch)
+        if place is not None and isinstance(self._chosen, Plan):
+            self._stores |= place.stores(self._chosen)
         self.observers = list(observers)
         self._arena: Arena | None = None
         self._sweep: Sweep | None = None
@@ -244,12 +254,17 @@ class Run:
             self.arena_nbytes,
             sweep.seconds,
             tuple(sweep.failures),
-            self._transfers(),
+            *self._statistics(),
         )
 
-    def _transfers(self) -> Transfers | None:
-        store = self._stores.get(DISK)
-        return replace(store.transfers) if isinstance(store, Background) else None
+    def _statistics(self) -> tuple[Transfers | None, Statistics | None]:
+        """What the stores for the disk did."""
+        store, transfers, compression = self._stores.get(DISK), None, None
+        if isinstance(store, Background):
+            transfers, store = replace(store.transfers), store.inner
+        if isinstance(store, Compressed):
+            compression = replace(store.statistics)
+        return transfers, compression
 
 
 def _choose(
@@ -258,7 +273,7 @@ def _choose(
     disk: Size,
     costs: Costs | None,
     sweeps: int,
-    background: bool,
+    place: Place | None,
     schedule: Choice,
 ) -> Plan | OnlinePlan:
     steps = problem.steps
@@ -271,7 +286,8 @@ def _choose(
             costs=costs,
             free_start=problem.free_start,
             sweeps=sweeps,
-            background=background,
+            background=place is not None,
+            compressed=place is not None and place.codec is not None,
             schedule=schedule,
             keep_all_nbytes=problem.keep_all_nbytes,
             scratch_nbytes=problem.scratch_nbytes,
@@ -303,21 +319,42 @@ def _open(problem: Problem) -> OpenProblem:
     )
 
 
-def _measured(problem: Problem, scratch: Path | str | None, stores: Mapping[Tier, Store]) -> Costs:
-    if DISK in stores:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run keeps what does not stay in memory, and how it is written there.
+
+    Attributes
+    ----------
+    scratch : a directory; None for the system's temporary one.
+    codec : what items are compressed with, if they are.
+    """
+
+    scratch: Path | str | None
+    codec: Codec | None
+
+    def store(self, budget_nbytes: int | None = None) -> Store:
+        """A store for the disk, in the foreground."""
+        disk = DiskStore(self.scratch, budget_nbytes)
+        return disk if self.codec is None else Compressed(disk, self.codec)
+
+    def stores(self, plan: Plan) -> dict[Tier, Store]:
+        """A file on disk with transfers in the background, if the plan uses it.
+
+        What is compressed may take all of the budget, since nobody knows beforehand how much it
+        takes; otherwise it is known to a byte.
+        """
+        nbytes = plan.prediction.disk_nbytes
+        if not nbytes:
+            return {}
+        store = self.store(nbytes if self.codec is None else plan.budget.disk_nbytes)
+        return {DISK: Background(store, plan.demand.buffer_nbytes, plan.demand.buffers)}
+
+
+def _measured(problem: Problem, place: Place | None, stores: Mapping[Tier, Store]) -> Costs:
+    if place is None:
         return calibrate(problem, stores)
-    with closing(DiskStore(scratch)) as store:
+    with closing(place.store()) as store:
         return calibrate(problem, {DISK: store})
-
-
-def _own_stores(plan: Plan, scratch: Path | str | None) -> dict[Tier, Store]:
-    """A file on disk with transfers in the background, if the plan uses it."""
-    nbytes = plan.prediction.disk_nbytes
-    if not nbytes:
-        return {}
-    disk = DiskStore(scratch, nbytes)
-    disk.reserve()
-    return {DISK: Background(disk, plan.demand.buffer_nbytes, plan.demand.buffers)}
 
 
 def _refuse_what_is_not_there(nbytes: int) -> None:
@@ -337,6 +374,7 @@ def gradient(
     costs: Costs | None = None,
     schedule: Choice = "auto",
     scratch: Path | str | None = None,
+    compress: str | float | None = None,
     stores: Mapping[Tier, Store] | None = None,
     observers: Sequence[Observer] = (),
 ) -> Result:
@@ -349,7 +387,7 @@ def gradient(
     disk : as `memory`; none unless it is given.
     costs : what steps and transfers cost; measured if a disk is given and they are not.
     schedule : ``"auto"``, one of the names in `retrograd.families.NAMES`, or a schedule.
-    scratch, stores : where the disk is; see `retrograd.Run`.
+    scratch, compress, stores : where the disk is and what is done there; see `retrograd.Run`.
     observers : called with every event, such as a progress bar.
 
     Raises
@@ -366,6 +404,7 @@ def gradient(
         costs=costs,
         schedule=schedule,
         scratch=scratch,
+        compress=compress,
         stores=stores,
         observers=observers,
     ) as run:

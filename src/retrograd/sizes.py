@@ -77,10 +77,21 @@ def parse_budget(memory: Size, keep_all_nbytes: int, what: str = "memory") -> in
     return parse_nbytes(memory, what)
 
 
-def parse_disk(disk: Size, keep_all_nbytes: int) -> int:
-    """Bytes of a disk budget: a size, a fraction of keep-all, or ``"auto"``."""
+def parse_disk(
+    disk: Size, keep_all_nbytes: int, directory: str | os.PathLike[str] | None = None
+) -> int:
+    """Bytes of a disk budget: a size, a fraction of keep-all, or ``"auto"``.
+
+    The last is what is free in a directory, the system's temporary one unless it is named.
+    """
     if isinstance(disk, str) and disk.strip().lower() == "auto":
-        return int(shutil.disk_usage(tempfile.gettempdir()).free * (1 - AUTO_MARGIN))
+        where = Path(tempfile.gettempdir() if directory is None else directory).expanduser()
+        try:
+            return int(shutil.disk_usage(where).free * (1 - AUTO_MARGIN))
+        except OSError as error:
+            raise InvalidArgument(
+                f"scratch {str(where)!r}: {error.strerror}; name an existing directory"
+            ) from error
     return parse_budget(disk, keep_all_nbytes, "disk")
 
 

@@ -49,8 +49,8 @@ class Tally:
         return self.steps[Kind.FORWARD] + self.steps[Kind.RECOMPUTE]
 
 
-Rest: TypeAlias = Callable[[Position, StoreFailed], Iterable[Action]]
-"""How to go on from a position after a tier has failed; raises where that cannot be."""
+Rest: TypeAlias = Callable[[Position, Sequence[StoreFailed]], Iterable[Action]]
+"""How to go on from a position after failures of a tier; raises where that cannot be."""
 
 
 class Sweep:
@@ -108,8 +108,8 @@ class Sweep:
         if not isinstance(self._executor.action, Save | Drop | Forget):
             position.live = None  # its rows are not what they were
         self._arena.forget(0, self._problem.steps or 0)
-        self._actions = foreseen(self._rest(position, error), self._stores)
         self.failures.append(error)
+        self._actions = foreseen(self._rest(position, self.failures), self._stores)
 
     def _followed(self) -> Iterator[Action]:
         for action in self._actions:

@@ -213,8 +213,8 @@ def test_damage_that_shows_is_an_item_lost(codec: Codec) -> None:
 def test_other_rows_than_were_saved_are_refused() -> None:
     store = Compressed(HeldStore(), Lossless())
     rows = [np.linspace(0, 1, 500), np.arange(3)]
-    store.save(Item(0), rows)
     for wrong in (rows[:1], [*rows, rows[0]], [np.empty(501), rows[1]]):
+        store.save(Item(0), rows)
         with pytest.raises(ItemLost, match="the restart at step 0"):
             store.restore(Item(0), wrong)
 

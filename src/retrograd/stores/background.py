@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from threading import Condition, Thread
+from threading import Condition, RLock, Thread, current_thread
 from time import perf_counter
 from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.errors import StoreFailed
+from retrograd.errors import InvalidArgument, ItemLost, StoreFailed
 from retrograd.sizes import PAGE
 from retrograd.stores.pages import zeros
 from retrograd.stores.parallel_copy import copy
@@ -64,12 +64,17 @@ class Background:
 
     Raises
     ------
+    InvalidArgument
+        for less than one buffer.
     StoreFailed
-        from the next call of any method, if a transfer failed in the background; what was written
-        since has ended by then, and all items that are lost are named.
+        from the next `save`, `restore` or `drop`, if a transfer failed in the background. This
+        call has then done nothing; what was written since has ended, and all items that are lost
+        are named. What was given up before it was written is not lost.
     """
 
     def __init__(self, inner: Store, buffer_nbytes: int, buffers: int = 2) -> None:
+        if buffers < 1:
+            raise InvalidArgument(f"buffers={buffers}: at least one is needed, such as buffers=2")
         self.inner = inner
         self._worker = _Worker(inner, buffer_nbytes, buffers)
         # The thread must not keep this object alive: it ends when nobody else has it.
@@ -122,6 +127,8 @@ _LEFT_TO_WRITES: Final = 1
 """Buffers that reading ahead leaves free, where there are more than two."""
 
 _UNWRITTEN: Final = (_State.DIRTY, _State.WRITING)
+
+_IN_TRANSFER: Final = (_State.WRITING, _State.READING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +184,22 @@ class _Errand:
     is_done: bool = False
     error: BaseException | None = None
 
+    def check(self) -> None:
+        """Raise what went wrong, and forget it: it would keep all that its frames hold."""
+        error, self.error = self.error, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error
+
 
 class _Worker:
     """The thread, and all that it shares with the caller.
 
     Whatever is shared is looked at and changed under one lock, which the caller holds while it
-    copies, and the thread does not hold while it transfers.
+    copies, and the thread does not hold while it transfers. Errands and writes are done in the
+    order in which they were asked for; the thread reads ahead when there are none.
     """
 
     def __init__(self, inner: Store, buffer_nbytes: int, buffers: int) -> None:
@@ -192,32 +209,45 @@ class _Worker:
         self._inner = inner
         self._room = room
         self._buffers = [_Buffer(self.memory[n * room : (n + 1) * room]) for n in range(buffers)]
-        self._changed = Condition()
+        # An interrupt can come within a Condition's own __enter__ and __exit__, and leave it
+        # locked; not within those of its lock.
+        self._lock = RLock()
+        self._changed = Condition(self._lock)
         self._forms: dict[Item, _Form] = {}
         self._errands: deque[_Buffer | _Errand] = deque()
         self._expected: deque[Item] = deque()
         self._failures: list[StoreFailed] = []
-        self._thread: Thread | None = None
-        self._is_busy = self._is_stopped = False
+        self._closing = _Errand(inner.close, is_awaited=True)
+        self._is_busy = self._is_stopped = self._is_room_wanted = False
+        self._thread = Thread(target=self._work, name="retrograd-transfers", daemon=True)
+        self._thread.start()
 
     # What the caller does.
 
     def save(self, item: Item, rows: Rows) -> None:
         form = _Form.of(rows)
-        with self._changed:
+        with self._lock:
             self._raise_failures()
             if form.nbytes > self._room:
                 self._run(lambda: self._timed_save(item, rows))
             else:
-                self._wait(lambda: bool(self._failures) or self._roomy() is not None)
-                self._raise_failures()
-                buffer = self._roomy()
-                assert buffer is not None
-                buffer.free()
+                buffer = self._wait_for_room()
                 _copy_all(form.views(buffer.memory), rows)
                 buffer.take(_State.DIRTY, item, form)
                 self._begin(buffer)
             self._forms[item] = form
+
+    def _wait_for_room(self) -> _Buffer:
+        self._is_room_wanted = True
+        try:
+            self._wait(lambda: bool(self._failures) or self._roomy() is not None)
+        finally:
+            self._is_room_wanted = False
+        self._raise_failures()
+        buffer = self._roomy()
+        assert buffer is not None
+        buffer.free()
+        return buffer
 
     def _roomy(self) -> _Buffer | None:
         """A free buffer; where no write will free one, that which was read ahead the furthest."""
@@ -226,137 +256,187 @@ class _Worker:
                 return buffer
         if any(buffer.state in _UNWRITTEN for buffer in self._buffers):
             return None
-        ready = (self._holder(item) for item in reversed(self._expected))
-        return next((b for b in ready if b is not None and b.state is _State.READY), None)
+        return self._furthest()
+
+    def _furthest(self) -> _Buffer | None:
+        """Of the buffers that hold what is in the store within, the one wanted last."""
+        ready = (buffer for buffer in self._buffers if buffer.state is _State.READY)
+        return max(ready, key=self._distance, default=None)
+
+    def _distance(self, buffer: _Buffer) -> int:
+        """How many items are expected before that of a buffer."""
+        distances = (n for n, item in enumerate(self._expected) if item == buffer.item)
+        return next(distances, len(self._expected))
 
     def restore(self, item: Item, rows: Rows) -> None:
-        with self._changed:
+        with self._lock:
             self._raise_failures()
-            if item in self._expected:
+            self._wait(lambda: not self._is_being_read(item))
+            self._raise_failures()
+            if item in self._expected:  # until now, or its buffer would be the first to give way
                 self._expected.remove(item)
             buffer = self._holder(item)
             if buffer is None:
                 self._run(lambda: self._timed_restore(item, rows))
                 return
-            self._wait(lambda: buffer.state is not _State.READING)
-            self._raise_failures()
+            if _Form.of(rows) != buffer.form:
+                raise ItemLost(f"{item} was saved in other shapes than it is asked for", item)
             _copy_all(rows, buffer.rows())
-            if buffer.state is _State.READY:
+            if buffer.state is _State.READY and item not in self._expected:
                 buffer.free()
-                self._changed.notify_all()
+            self._changed.notify_all()
 
     def expect(self, item: Item) -> None:
-        with self._changed:
+        with self._lock:
             self._expected.append(item)
-            self._begin()
+            self._changed.notify_all()
 
     def drop(self, item: Item) -> None:
-        with self._changed:
+        with self._lock:
             self._raise_failures()
             del self._forms[item]
             buffer = self._holder(item)
+            if buffer is not None and buffer.state in _IN_TRANSFER:
+                buffer.is_stale = True
+                return
             if buffer is not None and buffer.state is _State.DIRTY:
                 self._errands.remove(buffer)
+            else:
+                self._begin(self._dropping(item))
+            if buffer is not None:
                 buffer.free()
-                self._changed.notify_all()
-                return
-            if buffer is not None and buffer.state is _State.READY:
-                buffer.free()
-            elif buffer is not None:
-                buffer.is_stale = True
-            self._begin(_Errand(lambda: self._inner.drop(item), is_awaited=False))
+            self._changed.notify_all()
 
     def clear(self) -> None:
-        with self._changed:
+        with self._lock:
+            if self._is_stopped:
+                return
             self._errands.clear()
             self._expected.clear()
-            self._changed.wait_for(lambda: not self._is_busy)
-            self._failures.clear()
             self._forms.clear()
             for buffer in self._buffers:
-                buffer.free()
+                if buffer.state in _IN_TRANSFER:
+                    buffer.is_stale = True
+                else:
+                    buffer.free()
+            self._wait(lambda: not self._is_busy)
+            self._errands.clear()  # what was in transfer need not be dropped
+            self._failures.clear()
             self.transfers = Transfers()
             self._inner.clear()
 
     def stop(self) -> None:
-        with self._changed:
+        with self._lock:
             self._is_stopped = True
             self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-        self._buffers.clear()
-        self.memory = zeros(0)
-        self._inner.close()
+        if current_thread() is self._thread:  # which has just collected garbage
+            return
+        self._thread.join()
+        self._closing.check()
 
     def _raise_failures(self) -> None:
+        if self._is_stopped:
+            raise StoreFailed("the store is closed: make another one")
         if self._failures:
             self._wait(lambda: not self._is_busy and not self._errands)
-            failures, self._failures = self._failures, []
-            failures[0].items = tuple(item for failure in failures for item in failure.items)
-            raise failures[0]
+            self._changed.notify_all()  # reading ahead goes on
+            raise self._take_failures()
+
+    def _take_failures(self) -> StoreFailed:
+        """All failures as one."""
+        failures, self._failures = self._failures, []
+        failures[0].items = tuple(item for failure in failures for item in failure.items)
+        return failures[0]
 
     def _run(self, work: Callable[[], None]) -> None:
         """Let the thread do something, and wait for it."""
         errand = _Errand(work, is_awaited=True)
         self._begin(errand)
-        self._wait(lambda: errand.is_done)
-        if errand.error is not None:
-            raise errand.error
+        try:
+            self._wait(lambda: errand.is_done)
+        except BaseException:  # the thread must leave the rows alone when the caller has gone on
+            if errand in self._errands:
+                self._errands.remove(errand)
+            else:
+                self._wait(lambda: errand.is_done)
+            raise
+        errand.check()
 
     def _wait(self, for_what: Callable[[], bool]) -> None:
         began = perf_counter()
         self._changed.wait_for(for_what)
         self.transfers.waited_seconds += perf_counter() - began
 
-    def _begin(self, *tasks: _Buffer | _Errand) -> None:
-        self._errands.extend(tasks)
-        if self._thread is None:
-            self._thread = Thread(target=self._work, name="retrograd-transfers", daemon=True)
-            self._thread.start()
+    def _begin(self, task: _Buffer | _Errand) -> None:
+        self._errands.append(task)
         self._changed.notify_all()
+
+    def _dropping(self, item: Item) -> _Errand:
+        return _Errand(lambda: self._inner.drop(item), is_awaited=False)
 
     def _holder(self, item: Item) -> _Buffer | None:
         """The buffer that holds an item, or is going to."""
         held = (b for b in self._buffers if b.item == item and not b.is_stale)
         return next(held, None)
 
+    def _is_being_read(self, item: Item) -> bool:
+        buffer = self._holder(item)
+        return buffer is not None and buffer.state is _State.READING
+
     # What the thread does.
 
     def _work(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(
-                    lambda: self._is_stopped or bool(self._errands) or self._queue_reading()
-                )
-                if self._is_stopped:
-                    return
-                task = self._errands.popleft()
-                self._is_busy = True
-                if isinstance(task, _Buffer) and task.state is _State.DIRTY:
-                    task.state = _State.WRITING
-            error: BaseException | None = None
-            try:
-                self._transfer(task) if isinstance(task, _Buffer) else task.work()
-            except BaseException as failure:
-                error = failure
-            with self._changed:
+        while (task := self._next()) is not None:
+            error = self._attempt(task)
+            with self._lock:
                 self._is_busy = False
                 self._conclude(task, error)
                 self._changed.notify_all()
+            del task, error  # while there is nothing to do, nobody's rows are kept alive
+        self._end()
+
+    def _next(self) -> _Buffer | _Errand | None:
+        """Wait for something to do; None at the end."""
+        with self._lock:
+            self._changed.wait_for(
+                lambda: self._is_stopped or bool(self._errands) or self._queue_reading()
+            )
+            if self._is_stopped:
+                return None
+            task = self._errands.popleft()
+            self._is_busy = True
+            if isinstance(task, _Buffer) and task.state is _State.DIRTY:
+                task.state = _State.WRITING
+            return task
 
     def _queue_reading(self) -> bool:
-        """Let a free buffer take the next expected item that is in the store within."""
-        free = [buffer for buffer in self._buffers if buffer.state is _State.FREE]
-        spare = _LEFT_TO_WRITES if len(self._buffers) > 2 else 0
-        if len(free) <= spare or self._failures:
+        """Let a buffer take the next expected item that is only in the store within."""
+        if self._failures or self._is_room_wanted:
             return False
-        for item in self._expected:
+        for distance, item in enumerate(self._expected):
             form = self._forms.get(item)
             if form is not None and form.nbytes <= self._room and self._holder(item) is None:
-                free[0].take(_State.READING, item, form)
-                self._errands.append(free[0])
-                return True
+                buffer = self._spare(distance)
+                if buffer is not None:
+                    buffer.take(_State.READING, item, form)
+                    self._errands.append(buffer)
+                return buffer is not None
         return False
+
+    def _spare(self, distance: int) -> _Buffer | None:
+        """A buffer that is free, or holds what is expected later than the item at `distance`."""
+        free = [buffer for buffer in self._buffers if buffer.state is _State.FREE]
+        if len(free) > (_LEFT_TO_WRITES if len(self._buffers) > 2 else 0):
+            return free[0]
+        furthest = self._furthest()
+        return furthest if furthest is not None and self._distance(furthest) > distance else None
+
+    def _attempt(self, task: _Buffer | _Errand) -> BaseException | None:
+        try:
+            self._transfer(task) if isinstance(task, _Buffer) else task.work()
+        except BaseException as error:
+            return error
+        return None
 
     def _transfer(self, buffer: _Buffer) -> None:
         assert buffer.item is not None
@@ -380,20 +460,41 @@ class _Worker:
             task.error, task.is_done = error, True
             if error is not None and not task.is_awaited:
                 self._failures.append(_as_failure(error))
-            return
-        if error is not None:
-            self._failures.append(_as_failure(error, task.item))
-            if task.item is not None and not task.is_stale:
-                self._forms.pop(task.item, None)
-        is_wanted = task.state is _State.READING or task.item in self._expected
-        if error is None and is_wanted and not task.is_stale:
-            task.state = _State.READY
         else:
-            task.free()
+            self._conclude_transfer(task, error)
+
+    def _conclude_transfer(self, buffer: _Buffer, error: BaseException | None) -> None:
+        item, is_read = buffer.item, buffer.state is _State.READING
+        assert item is not None
+        if buffer.is_stale:
+            buffer.free()
+            if is_read or error is None:  # before the item's name is used again
+                self._errands.appendleft(self._dropping(item))
+        elif error is not None:
+            buffer.free()
+            self._failures.append(_as_failure(error, item))
+            if is_read:  # it can still be dropped
+                self._expected = deque(other for other in self._expected if other != item)
+            else:
+                del self._forms[item]
+        elif is_read or item in self._expected:
+            buffer.state = _State.READY
+        else:
+            buffer.free()
+
+    def _end(self) -> None:
+        """Give everything up, here because nobody may be left who waits for the thread."""
+        with self._lock:
+            for kept in (self._buffers, self._errands, self._expected, self._forms):
+                kept.clear()
+            self._failures.clear()
+            self.memory = zeros(0)
+        self._closing.error = self._attempt(self._closing)
 
 
 def _as_failure(error: BaseException, *items: object) -> StoreFailed:
     if isinstance(error, StoreFailed):
+        error.items += tuple(item for item in items if item not in error.items)
         return error
     failure = StoreFailed(f"a transfer in the background failed: {error!r}", *items)
     failure.__cause__ = error

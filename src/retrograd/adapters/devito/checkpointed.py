@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
-from retrograd.actions import Tier
+from retrograd.actions import DISK, Tier
 from retrograd.adapters.devito.describe import describe
 from retrograd.adapters.devito.problem import Problem
+from retrograd.calibrate import calibrate
 from retrograd.cost import Costs
 from retrograd.errors import OutOfOrder
 from retrograd.events import Observer
 from retrograd.planner import Choice
 from retrograd.plans import Plan
-from retrograd.run import Result, Run
+from retrograd.run import Place, Result, Run
 from retrograd.sizes import Size
+from retrograd.stores.codecs import codec_of
 from retrograd.stores.tier import Store
 from retrograd.sweep import Tally
 
@@ -32,6 +35,8 @@ def checkpointed(
     sweeps: int = 1,
     schedule: Choice = "auto",
     names: Mapping[str, str] | None = None,
+    scratch: Path | str | None = None,
+    compress: str | float | None = None,
     stores: Mapping[Tier, Store] | None = None,
     observers: Sequence[Observer] = (),
 ) -> CheckpointedRun:
@@ -48,13 +53,15 @@ def checkpointed(
     memory : budget of everything the engine allocates: bytes, ``"10 GB"``, ``"1/16"`` of all
         samples of the wavefields, or ``"auto"``.
     disk : as `memory`; none unless it is given.
-    costs : what steps and transfers cost, which predicted seconds and a disk are judged by:
-        ``retrograd.calibrate(retrograd.devito.Problem(forward, gradient, …))`` measures them.
+    costs : what steps and transfers cost, which predicted seconds and a disk are judged by. If a
+        disk is given and they are not, they are measured at the first `forward`, and the plan is
+        made then; ``retrograd.calibrate(retrograd.devito.Problem(forward, gradient, …))``
+        measures them beforehand.
     sweeps : how many reverse sweeps follow each forward, each with arguments of its own.
     schedule : ``"auto"``, one of the names in `retrograd.families.NAMES`, or a schedule.
     names : wavefields' names in the gradient operator, mapped to those in the forward, where
         they differ: ``{"u0": "u"}``.
-    stores : where the restarts of other tiers than memory are kept, by tier.
+    scratch, compress, stores : where the disk is and what is done there; see `retrograd.Run`.
     observers : called with every event, such as a progress bar.
 
     Raises
@@ -64,17 +71,17 @@ def checkpointed(
     BudgetTooSmall
         naming the smallest budget that works.
     """
-    plan_run = partial(
-        Run,
-        memory=memory,
-        disk=disk,
-        costs=costs,
-        sweeps=sweeps,
-        schedule=schedule,
-        stores=stores,
-        observers=observers,
-    )
-    return CheckpointedRun(Problem(forward, gradient, names=names, accumulate=True), plan_run)
+    problem = Problem(forward, gradient, names=names, accumulate=True)
+    options = {
+        "memory": memory,
+        "disk": disk,
+        "sweeps": sweeps,
+        "schedule": schedule,
+        "scratch": scratch,
+        "compress": compress,
+        "stores": stores,
+    }
+    return CheckpointedRun(problem, costs, options, observers)
 
 
 class CheckpointedRun:
@@ -82,28 +89,64 @@ class CheckpointedRun:
 
     Nothing is compiled or allocated again for the next gradient. `forward` and `reverse` take
     the same keyword arguments as the operators' ``apply``, less the wavefields.
+
+    Attributes
+    ----------
+    observers : called with every event; may be changed between runs.
     """
 
-    def __init__(self, problem: Problem, plan_run: Callable[[Problem], Run]) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        costs: Costs | None,
+        options: Mapping[str, Any],
+        observers: Sequence[Observer],
+    ) -> None:
+        self.observers = list(observers)
         self._problem = problem
-        self._plan_run = plan_run
-        self._run = plan_run(problem)
+        self._costs = costs
+        self._options = dict(options)
+        self._planned: Run | None = None
         self._result: Result | None = None
+        if costs is not None or not options["disk"]:
+            self._planned = self._plan_run()
+
+    def _plan_run(self) -> Run:
+        if self._planned is not None:
+            self._planned.close()
+        if self._costs is None and self._options["disk"]:
+            stores = self._options["stores"] or {}
+            place = Place(self._options["scratch"], codec_of(self._options["compress"]))
+            with closing(place.store()) as store:
+                self._costs = calibrate(self._problem, {DISK: store, **stores}, reverse=False)
+        run = Run(self._problem, costs=self._costs, **self._options)
+        run.observers = self.observers
+        return run
+
+    @property
+    def _run(self) -> Run:
+        if self._planned is None:
+            raise OutOfOrder(
+                "what the disk and the steps cost is measured at the first forward(), and the plan "
+                "is made then: call it first, or give costs="
+            )
+        return self._planned
 
     @property
     def plan(self) -> Plan:
-        """What was chosen, with predicted steps and bytes."""
-        return self._run.plan
+        """What was chosen, with predicted steps and bytes.
 
-    @property
-    def observers(self) -> list[Observer]:
-        """Called with every event; may be changed between runs."""
-        return self._run.observers
+        Raises
+        ------
+        OutOfOrder
+            before the first `forward`, where a disk is given and no costs are.
+        """
+        return self._run.plan
 
     @property
     def arena_nbytes(self) -> int:
         """Bytes of the arena as it is allocated now."""
-        return self._run.arena_nbytes
+        return 0 if self._planned is None else self._planned.arena_nbytes
 
     @property
     def compiled_seconds(self) -> float:
@@ -131,8 +174,8 @@ class CheckpointedRun:
         self._problem.forward_arguments = arguments
         self._problem.initial = dict(initial or {})
         self._problem.bind_forward()
-        if self._problem.steps != self.plan.steps:
-            self._run = self._plan_run(self._problem)
+        if self._planned is None or self._problem.steps != self.plan.steps:
+            self._planned = self._plan_run()
         return self._run.forward(keep=keep)
 
     def reverse(self, **arguments: Any) -> Result:
@@ -167,6 +210,11 @@ class CheckpointedRun:
         if self._result is None:
             raise OutOfOrder("there is no result before forward() and reverse() have been called")
         return self._result
+
+    def close(self) -> None:
+        """Give memory, threads and disk back now, not when this is no longer in use."""
+        if self._planned is not None:
+            self._planned.close()
 
     def report(self) -> str:
         """What the last gradient took, as text."""
