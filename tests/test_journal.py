@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -202,12 +203,31 @@ def test_arrays_are_read_into_those_that_are_given(kept: Path) -> None:
         {"u": np.zeros((7, 5), "f4")},
         {"u": np.zeros((7, 5), "f4").T},
         {"v": np.zeros((5, 7), "f4")},
-        {"u": np.broadcast_to(np.float32(0), (5, 7))},
+        {"u": np.frombuffer(bytes(140), "f4").reshape(5, 7)},
     ],
 )
 def test_arrays_that_cannot_take_it_are_refused(kept: Path, into: dict[str, Any]) -> None:
     with Journal(kept, RUN) as journal, pytest.raises(InvalidArgument, match="into"):
         journal.read("adjoint", into=into)
+
+
+def test_arrays_are_written_and_read_without_a_copy(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "_CHUNK_NBYTES", 1 << 16)
+    array = np.arange(1 << 18).reshape(64, 64, 64)
+    into = {"here": np.empty_like(array), "strided": np.empty_like(array[:, :, 1:], order="C")}
+    with Journal(kept, RUN) as journal:
+        tracemalloc.start()
+        journal.write("large", {"here": array, "strided": array[:, :, 1:], "turned": array.T})
+        journal.append({})
+        _, written = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        journal.read("large", into=into)
+        _, read = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert written < array.nbytes / 8
+    assert array.nbytes <= read < array.nbytes * 9 / 8  # the one array that was not given
 
 
 @pytest.mark.parametrize("array", [np.array([None]), np.array(["text"]), [1, 2], 3.0])

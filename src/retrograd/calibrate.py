@@ -159,8 +159,8 @@ class _Trial:
         """Bytes per second to and from a store, with restarts of the problem's size."""
         layout, window = self._problem.layout, self._arena.live()
         is_packing = isinstance(store, Compressed)
-        fields, ages = range(len(layout.state)), range(layout.depth)
-        live = [window.row(field, age) for field in fields for age in ages]
+        ages = range(self._arena.step, self._arena.step + layout.depth)
+        live = [window.row(field, row) for field in range(len(layout.state)) for row in ages]
         rows = _adjacent([_active(row) for row in live] if is_packing else live)
         writes, reads = [], []
         for step in range(_REPEATS):

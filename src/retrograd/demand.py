@@ -89,7 +89,19 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most bytes that a gradient may take in each tier."""
+    """The most bytes that a gradient may take in each tier.
+
+    Attributes
+    ----------
+    memory_nbytes : in memory.
+    disk_nbytes : on disk; or, if ``is_packed``, compressed in memory, besides the former.
+    """
 
     memory_nbytes: int
     disk_nbytes: int = 0
+    is_packed: bool = False
+
+    @property
+    def packed_nbytes(self) -> int:
+        """What compressed items may take in memory."""
+        return self.disk_nbytes if self.is_packed else 0

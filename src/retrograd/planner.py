@@ -31,6 +31,8 @@ _ANY: Final = 1 << 62
 BUFFERS: Final = 2
 """One is filled or emptied while the other one is on its way."""
 
+_PACKED_SHARES: Final = (0.0, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
+
 CODEC_BUFFERS: Final = 2
 """An item that compression cannot shorten, an eighth more as it grows, and one encoded array."""
 
@@ -130,6 +132,7 @@ def plan_layout(
     sweeps: int = 1,
     background: bool = False,
     compressed: bool = False,
+    packed: bool = False,
     schedule: Choice = "auto",
     keep_all_nbytes: int,
     scratch_nbytes: int = 0,
@@ -137,7 +140,8 @@ def plan_layout(
 ) -> Plan:
     """`plan` for a layout: ``peak_nbytes`` is then exactly the arena that a run touches.
 
-    ``background`` and ``compressed`` say how transfers to disk are made; both take memory.
+    ``background`` and ``compressed`` say how transfers to disk are made; both take memory. With
+    ``packed`` there is no disk: a share of the memory holds compressed items, which is chosen.
     ``scratch_nbytes`` of the budget are taken by the problem's own scratch memory;
     ``fixed_nbytes`` come on top of it and are only reported.
 
@@ -166,10 +170,37 @@ def plan_layout(
         whole("sweeps", sweeps, least=1),
     )
     budget = Budget(parse_budget(memory, keep_all_nbytes), parse_disk(disk, keep_all_nbytes))
-    if budget.disk_nbytes:
-        buffers = BUFFERS * background, CODEC_BUFFERS * compressed
-        demand = replace(demand, buffers=buffers[0], codec_buffers=buffers[1])
+    far = replace(
+        demand, buffers=BUFFERS * background, codec_buffers=CODEC_BUFFERS * (compressed or packed)
+    )
+    if packed:
+        return _packed(demand, far, schedule, budget, costs, keep_all_nbytes)
+    demand = far if budget.disk_nbytes else demand
     return _choose(demand, schedule, budget, costs, keep_all_nbytes)
+
+
+def _packed(
+    demand: Demand,
+    far: Demand,
+    schedule: Choice,
+    budget: Budget,
+    costs: Costs | None,
+    keep_all_nbytes: int,
+) -> Plan:
+    """The fastest of what is possible with each share of the memory for compressed items."""
+    plans, refusals = [], []
+    for share in _PACKED_SHARES:
+        packed = int(budget.memory_nbytes * share)
+        part = Budget(budget.memory_nbytes - packed, packed, is_packed=True)
+        try:
+            made = _choose(far if packed else demand, schedule, part, costs, keep_all_nbytes)
+        except (BudgetTooSmall, InvalidArgument) as error:
+            refusals.append(error)
+            continue
+        plans.append(made)
+    if not plans:
+        raise refusals[0]
+    return min(plans, key=lambda plan: math.inf if plan.seconds is None else plan.seconds)
 
 
 def _positive(size: Size, what: str) -> int:

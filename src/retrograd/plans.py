@@ -61,7 +61,7 @@ class Plan:
     @property
     def memory_nbytes(self) -> int:
         """The budget in memory."""
-        return self.budget.memory_nbytes
+        return self.budget.memory_nbytes + self.budget.packed_nbytes
 
     @property
     def forward_steps(self) -> int:
@@ -76,7 +76,7 @@ class Plan:
     @property
     def peak_nbytes(self) -> int:
         """The most bytes in use at once, live rows included; never above the budget."""
-        return self.prediction.memory_nbytes
+        return self.prediction.memory_nbytes + self.budget.packed_nbytes
 
     @property
     def seconds(self) -> float | None:
@@ -85,8 +85,8 @@ class Plan:
 
     @property
     def arena_nbytes(self) -> int:
-        """Bytes of the arena: the peak less the problem's own scratch memory."""
-        return self.peak_nbytes - self.demand.scratch_nbytes
+        """Bytes of the arena: the peak less scratch memory, and less what is compressed."""
+        return self.prediction.memory_nbytes - self.demand.scratch_nbytes
 
     @property
     def recompute_factor(self) -> float:
@@ -114,8 +114,9 @@ class Plan:
             f"{format_nbytes(self.keep_all_nbytes)}"
         )
         if self.budget.disk_nbytes:
+            where = "of these, compressed" if self.budget.is_packed else "disk"
             yield (
-                f"disk: {format_nbytes(found.disk_nbytes)} of a budget of "
+                f"{where}: {format_nbytes(found.disk_nbytes)} of a budget of "
                 f"{format_nbytes(self.budget.disk_nbytes)}, "
                 f"{format_nbytes(found.traffic_nbytes)} written and read"
             )
@@ -129,7 +130,8 @@ class Plan:
 
     def _table(self) -> Iterator[str]:
         width = max(len("schedule"), *(len(other.name) for other in self.alternatives))
-        columns = ("forward steps", "seconds", "memory", "disk", "traffic")
+        far = "packed" if self.budget.is_packed else "disk"
+        columns = ("forward steps", "seconds", "memory", far, "traffic")
         shown = columns if self.costs is not None else columns[:1]
         head = "".join(f"  {column:>{max(8, len(column))}}" for column in shown)
         yield f"{'schedule':<{width}}{head}  verdict"

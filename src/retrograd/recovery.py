@@ -48,7 +48,7 @@ def rest_of(plan: Plan, position: Position, failures: Sequence[StoreFailed]) -> 
         free = max(0, slots - len(kept) - len(position.records))
     elif isinstance(error, StoreFull) and position.live is not None:
         dropped, free = _thinned(kept, position.live, position.adjoint, plan.demand.free_start)
-    budget = replace(plan.budget, memory_nbytes=plan.peak_nbytes)
+    budget = replace(plan.budget, memory_nbytes=plan.prediction.memory_nbytes)
     room = replace(room_of(demand, budget, plan.costs, waited=0.0), disk_slots=free)
 
     def part(steps: int, restarts: int) -> Schedule:

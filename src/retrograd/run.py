@@ -29,7 +29,7 @@ from retrograd.stores.codecs import Codec, codec_of
 from retrograd.stores.compressed import Compressed, Statistics
 from retrograd.stores.disk import DiskStore
 from retrograd.stores.sliding import SlidingArena
-from retrograd.stores.tier import Store
+from retrograd.stores.tier import HeldStore, Store
 from retrograd.sweep import OpenSweep, Sweep, Tally
 
 _FORWARD_ONLY_ROWS: Final = 32
@@ -88,8 +88,9 @@ class Run:
     scratch : a directory on a local disk, for the file of what is kept on disk; without it, the
         system's temporary directory. The file has no name: nothing is left of it, ever.
     compress : ``"lossless"``, or the error that is allowed as a share of each array's largest
-        magnitude, such as ``1e-4``: what goes to disk is compressed, and more of it fits. With a
-        tolerance the gradient is no longer that of keeping everything to the last bit.
+        magnitude, such as ``1e-4``: what goes to disk is compressed, and more of it fits. Without
+        a disk, a share of the memory holds compressed items. With a tolerance the gradient is no
+        longer that of keeping everything to the last bit.
     stores : stores of your own for other tiers than memory, by tier. What memory they take is not
         in the budget, and each transfer is planned as one that is waited for.
     observers : called with every event.
@@ -116,10 +117,10 @@ class Run:
     ) -> None:
         self.problem = problem
         self._stores = dict(stores or {})
-        place = Place(scratch, codec_of(compress)) if DISK not in self._stores else None
+        place = place_of(problem, disk, scratch, compress) if DISK not in self._stores else None
         if place is not None:
-            disk = parse_disk(disk, problem.keep_all_nbytes, scratch)
-        if disk and costs is None and problem.steps is not None:
+            disk = place.nbytes
+        if (disk or (place and place.is_memory)) and costs is None and problem.steps is not None:
             costs = _measured(problem, place, self._stores)
         self._chosen = _choose(problem, memory, disk, costs, sweeps, place, schedule)
         self._outcome: Plan | None = None
@@ -286,8 +287,9 @@ def _choose(
             costs=costs,
             free_start=problem.free_start,
             sweeps=sweeps,
-            background=place is not None,
+            background=place is not None and not place.is_memory,
             compressed=place is not None and place.codec is not None,
+            packed=place is not None and place.is_memory,
             schedule=schedule,
             keep_all_nbytes=problem.keep_all_nbytes,
             scratch_nbytes=problem.scratch_nbytes,
@@ -321,21 +323,29 @@ def _open(problem: Problem) -> OpenProblem:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a run keeps what does not stay in memory, and how it is written there.
+    """Where a run keeps what does not stay in the arena, and how it is written there.
 
     Attributes
     ----------
     scratch : a directory; None for the system's temporary one.
     codec : what items are compressed with, if they are.
+    nbytes : the budget on disk.
     """
 
     scratch: Path | str | None
     codec: Codec | None
+    nbytes: int
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether items stay in memory, compressed."""
+        return not self.nbytes and self.codec is not None
 
     def store(self, budget_nbytes: int | None = None) -> Store:
-        """A store for the disk, in the foreground."""
-        disk = DiskStore(self.scratch, budget_nbytes)
-        return disk if self.codec is None else Compressed(disk, self.codec)
+        """A store, in the foreground."""
+        kind = HeldStore if self.is_memory else partial(DiskStore, self.scratch)
+        plain: Store = kind(budget_nbytes)
+        return plain if self.codec is None else Compressed(plain, self.codec)
 
     def stores(self, plan: Plan) -> dict[Tier, Store]:
         """A file on disk with transfers in the background, if the plan uses it.
@@ -347,7 +357,17 @@ class Place:
         if not nbytes:
             return {}
         store = self.store(nbytes if self.codec is None else plan.budget.disk_nbytes)
+        if self.is_memory:
+            return {DISK: store}
         return {DISK: Background(store, plan.demand.buffer_nbytes, plan.demand.buffers)}
+
+
+def place_of(
+    problem: Problem, disk: Size, scratch: Path | str | None, compress: str | float | None
+) -> Place:
+    """What these arguments of `Run` ask for."""
+    nbytes = parse_disk(disk, problem.keep_all_nbytes, scratch)
+    return Place(scratch, codec_of(compress), nbytes)
 
 
 def _measured(problem: Problem, place: Place | None, stores: Mapping[Tier, Store]) -> Costs:

@@ -142,6 +142,8 @@ class _Form:
     def of(cls, rows: Rows) -> _Form:
         placed, at = [], 0
         for row in rows:
+            if not row.flags.c_contiguous:  # its bytes would be those of a copy
+                raise InvalidArgument("the rows of an item must be C-contiguous arrays")
             at = -(-at // row.dtype.itemsize) * row.dtype.itemsize
             placed.append((at, row.shape, row.dtype))
             at += row.nbytes

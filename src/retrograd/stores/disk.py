@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,8 @@ from retrograd.stores.tier import Item, Rows
 Bytes = NDArray[np.uint8]
 
 _BOUNCE_NBYTES: Final = 4 << 20
+
+_DIRECT: Final = getattr(os, "O_DIRECT", 0)
 
 
 class DiskStore:
@@ -60,7 +63,8 @@ class DiskStore:
         self._kept: dict[Item, _Kept] = {}
         self._bounce: Bytes | None = None
         self._is_reserved = False
-        self._file, self.is_direct = _open_unnamed(self.directory)
+        self._file = _open_unnamed(self.directory)
+        self.is_direct = _go_direct(self._file)
 
     @property
     def nbytes(self) -> int:
@@ -81,6 +85,7 @@ class DiskStore:
         free = os.fstatvfs(self._file)
         has_room = free.f_bavail * free.f_frsize >= wanted - os.fstat(self._file).st_blocks * 512
         if not has_room or not _allocate(self._file, wanted):
+            os.ftruncate(self._file, 0)  # a part of it may have been taken
             raise StoreFull(
                 f"{self.directory} has {format_nbytes(free.f_bavail * free.f_frsize)} free, and "
                 f"{format_nbytes(wanted)} are wanted: give a smaller disk=, or another scratch="
@@ -97,7 +102,13 @@ class DiskStore:
         StoreFailed
             if the disk refuses it for another reason.
         """
-        self.reserve()
+        if self._file < 0:
+            raise StoreFailed("the store is closed: make another one", item)
+        try:
+            self.reserve()
+        except StoreFull as full:
+            full.items = (item,)
+            raise
         nbytes = sum(row.nbytes for row in rows)
         extents = self._extents.take(nbytes)
         if extents is None:
@@ -128,16 +139,32 @@ class DiskStore:
                 self._write_at(position, part)
 
     def _write_at(self, position: int, part: Bytes) -> None:
-        done = 0
-        while done < part.nbytes:
-            written = os.pwrite(self._file, part[done:].data, position + done)
-            if written <= 0:
-                raise OSError(errno.EIO, "the disk takes no more bytes")
-            done += written - written % PAGE if self.is_direct else written
-            if self.is_direct and written < PAGE:
-                raise OSError(errno.EIO, f"the disk took {written} bytes of a page")
+        self._move(lambda rest, at: os.pwrite(self._file, rest, at), position, part)
         if not self.is_direct:
             self._forget_cached(position, part.nbytes, written=True)
+
+    def _move(self, attempt: Callable[[memoryview, int], int], position: int, part: Bytes) -> None:
+        """Write or read all of a part, in as many attempts as the system wants."""
+        done = 0
+        while done < part.nbytes:
+            try:
+                moved = attempt(part[done:].data, position + done)
+            except OSError as error:
+                if error.errno != errno.EINVAL or not self.is_direct:
+                    raise
+                self._go_cached()
+                continue
+            if moved <= 0:
+                raise OSError(errno.EIO, f"the disk stops {part.nbytes - done} bytes too early")
+            done += moved
+            if done % PAGE:
+                self._go_cached()
+
+    def _go_cached(self) -> None:
+        """Use the page cache from now on: what follows cannot go past it."""
+        flags = fcntl.fcntl(self._file, fcntl.F_GETFL)
+        fcntl.fcntl(self._file, fcntl.F_SETFL, flags & ~_DIRECT)
+        self.is_direct = False
 
     def restore(self, item: Item, rows: Rows) -> None:
         """Read an item back.
@@ -168,12 +195,7 @@ class DiskStore:
             )
 
     def _read_at(self, position: int, part: Bytes) -> None:
-        done = 0
-        while done < part.nbytes:
-            read = os.preadv(self._file, [part[done:].data], position + done)
-            if read <= 0 or (self.is_direct and read < PAGE):
-                raise OSError(errno.EIO, f"the file ends {part.nbytes - done} bytes too early")
-            done += read - read % PAGE if self.is_direct else read
+        self._move(lambda rest, at: os.preadv(self._file, [rest], at), position, part)
         if not self.is_direct:
             self._forget_cached(position, part.nbytes, written=False)
 
@@ -239,7 +261,8 @@ class DiskStore:
     def close(self) -> None:
         """Give the room back to the disk."""
         file, self._file = self._file, -1
-        self._kept.clear()
+        self.clear()
+        self._bounce = None
         if file >= 0:
             os.close(file)
 
@@ -277,21 +300,29 @@ class _Positions:
             self._position, self._room = self._position + part.nbytes, self._room - part.nbytes
 
 
-def _open_unnamed(directory: Path) -> tuple[int, bool]:
-    """A new file without a name, and whether it is read and written past the page cache."""
-    direct = getattr(os, "O_DIRECT", 0)
+def _open_unnamed(directory: Path) -> int:
+    """A new file without a name; where there is no such thing, one that loses its name at once."""
     try:
-        for flags in (direct, 0) if direct else (0,):
+        if hasattr(os, "O_TMPFILE"):
             with suppress(OSError):
-                return os.open(directory, os.O_RDWR | os.O_TMPFILE | flags, 0o600), bool(flags)
+                return os.open(directory, os.O_RDWR | os.O_TMPFILE, 0o600)
         file, name = tempfile.mkstemp(prefix="retrograd-", dir=directory)
         os.unlink(name)
-        return file, False
+        return file
     except OSError as error:
         raise InvalidArgument(
             f"scratch {str(directory)!r} takes no files ({error.strerror}): name an existing "
             "directory on a local disk that you may write to"
         ) from error
+
+
+def _go_direct(file: int) -> bool:
+    """Read and write past the page cache from now on, if the file system allows."""
+    try:
+        fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | _DIRECT)
+    except OSError:
+        return False
+    return bool(_DIRECT)
 
 
 def _allocate(file: int, nbytes: int) -> bool:
@@ -300,7 +331,10 @@ def _allocate(file: int, nbytes: int) -> bool:
     if fallocate is None or nbytes == 0:
         return True
     fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-    return fallocate(file, 0, 0, nbytes) == 0 or ctypes.get_errno() not in _FULL
+    while fallocate(file, 0, 0, nbytes) != 0:
+        if ctypes.get_errno() != errno.EINTR:
+            return ctypes.get_errno() not in _FULL
+    return True
 
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -316,6 +350,8 @@ def _joined(rows: Rows) -> list[Bytes]:
     joined: list[Bytes] = []
     begin = end = 0
     for row in rows:
+        if not row.flags.c_contiguous:  # its bytes would be those of a copy
+            raise InvalidArgument("the rows of an item must be C-contiguous arrays")
         flat = row.reshape(-1).view(np.uint8)
         address = flat.ctypes.data
         if joined and address == end:

@@ -16,9 +16,8 @@ from retrograd.errors import OutOfOrder
 from retrograd.events import Observer
 from retrograd.planner import Choice
 from retrograd.plans import Plan
-from retrograd.run import Place, Result, Run
+from retrograd.run import Result, Run, place_of
 from retrograd.sizes import Size
-from retrograd.stores.codecs import codec_of
 from retrograd.stores.tier import Store
 from retrograd.sweep import Tally
 
@@ -108,15 +107,22 @@ class CheckpointedRun:
         self._options = dict(options)
         self._planned: Run | None = None
         self._result: Result | None = None
-        if costs is not None or not options["disk"]:
+        if costs is not None or not self._is_measured:
             self._planned = self._plan_run()
+
+    @property
+    def _is_measured(self) -> bool:
+        """Whether what is best depends on what steps and transfers cost."""
+        return bool(self._options["disk"]) or self._options["compress"] is not None
 
     def _plan_run(self) -> Run:
         if self._planned is not None:
             self._planned.close()
-        if self._costs is None and self._options["disk"]:
+        if self._costs is None and self._is_measured:
             stores = self._options["stores"] or {}
-            place = Place(self._options["scratch"], codec_of(self._options["compress"]))
+            place = place_of(
+                self._problem, *(self._options[name] for name in ("disk", "scratch", "compress"))
+            )
             with closing(place.store()) as store:
                 self._costs = calibrate(self._problem, {DISK: store, **stores}, reverse=False)
         run = Run(self._problem, costs=self._costs, **self._options)
@@ -127,8 +133,8 @@ class CheckpointedRun:
     def _run(self) -> Run:
         if self._planned is None:
             raise OutOfOrder(
-                "what the disk and the steps cost is measured at the first forward(), and the plan "
-                "is made then: call it first, or give costs="
+                "what transfers and steps cost is measured at the first forward(), and the plan is "
+                "made then: call it or prepare() first, or give costs="
             )
         return self._planned
 
@@ -139,7 +145,8 @@ class CheckpointedRun:
         Raises
         ------
         OutOfOrder
-            before the first `forward`, where a disk is given and no costs are.
+            before the first `forward` or `prepare`, where a disk or compression is wanted and no
+            costs are given.
         """
         return self._run.plan
 
@@ -170,13 +177,21 @@ class CheckpointedRun:
             equation. They must stay as they are until `reverse` has returned.
         arguments : as for the forward operator's ``apply``.
         """
+        self._problem.initial = dict(initial or {})
+        self.prepare(**arguments)
+        return self._run.forward(keep=keep)
+
+    def prepare(self, **arguments: Any) -> Plan:
+        """Measure what has to be measured, and plan, for a `forward` with these arguments.
+
+        Nothing that belongs to the caller is written to. `forward` does it where it was not done.
+        """
         self._result = None
         self._problem.forward_arguments = arguments
-        self._problem.initial = dict(initial or {})
         self._problem.bind_forward()
         if self._planned is None or self._problem.steps != self.plan.steps:
             self._planned = self._plan_run()
-        return self._run.forward(keep=keep)
+        return self.plan
 
     def reverse(self, **arguments: Any) -> Result:
         """Run the gradient operator over the last forward, in reverse.
