@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -153,14 +154,14 @@ class _Trial:
         self._problem, self._last, self._steps = problem, last, steps
         self._arena = Arena(layout, nbytes)
         self._events: list[Event] = []
-        self._executor = Executor(problem, self._arena, (self._events.append,), rehearsal=True)
+        self._executor = Executor(
+            problem, self._arena, (self._events.append,), furthest=sys.maxsize
+        )
 
     def rates(self, store: Store) -> dict[str, float]:
         """Bytes per second to and from a store, with restarts of the problem's size."""
-        layout, window = self._problem.layout, self._arena.live()
+        live = self._arena.live().state(self._arena.step)
         is_packing = isinstance(store, Compressed)
-        ages = range(self._arena.step, self._arena.step + layout.depth)
-        live = [window.row(field, row) for field in range(len(layout.state)) for row in ages]
         rows = _adjacent([_active(row) for row in live] if is_packing else live)
         writes, reads = [], []
         for step in range(_REPEATS):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, Final
@@ -29,7 +28,7 @@ from retrograd.errors import IllegalAction
 from retrograd.events import Event, Kind, Observer
 from retrograd.pace import Pace
 from retrograd.problem import Problem
-from retrograd.stores.arena import Arena, ForwardCall
+from retrograd.stores.arena import Arena, ForwardCall, Window
 from retrograd.stores.tier import Item, Store
 
 LONGEST_CALL_SECONDS: Final = 1.0
@@ -47,7 +46,9 @@ class Executor:
     problem, arena : what runs, and the memory that its rows lie in.
     observers : called with every event.
     stores : what keeps the restarts and records of other tiers than memory.
-    rehearsal : no step counts as the first of its kind, so that no output is written.
+    furthest : the step that the forward reached before; outputs are written from there on.
+    after : called after each call of the problem that ran steps for the first time, or reversed
+        some, with the step reached and the window that holds its rows.
     """
 
     def __init__(
@@ -57,15 +58,17 @@ class Executor:
         observers: Sequence[Observer] = (),
         stores: Mapping[Tier, Store] | None = None,
         *,
-        rehearsal: bool = False,
+        furthest: int = 0,
+        after: Callable[[Kind, int, Window], None] | None = None,
     ) -> None:
         self._problem = problem
         self._arena = arena
         self._observers = observers
-        self._stores = stores or {}
+        self._stores = {} if stores is None else stores
         self._index = -1
         self._action: Action = Advance(0, 0)
-        self._furthest = sys.maxsize if rehearsal else 0
+        self.furthest = furthest
+        self._after = after
         self._began = perf_counter()
         row_nbytes = problem.layout.row_nbytes
         self._forward_pace = Pace(LONGEST_CALL_SECONDS, row_nbytes)
@@ -94,7 +97,7 @@ class Executor:
         for action in actions:
             self._index += 1
             self._action = action
-            again = getattr(action, "start", 0) < self._furthest
+            again = getattr(action, "start", 0) < self.furthest
             try:
                 self._perform(action)
             except BaseException as error:
@@ -156,9 +159,7 @@ class Executor:
                 store.drop(Item(step))
 
     def _live_rows(self, step: int) -> list[NDArray[Any]]:
-        layout, window = self._problem.layout, self._arena.live()
-        rows = range(step, step + layout.depth)
-        return [window.row(field, row) for field in range(len(layout.state)) for row in rows]
+        return self._arena.live().state(step)
 
     def _store(self, tier: Tier) -> Store:
         if tier not in self._stores:
@@ -168,16 +169,19 @@ class Executor:
     def _forward(self, calls: Iterator[ForwardCall]) -> None:
         for call in self._moving(calls):
             for begin, end in self._cuts(call.start, call.stop):
-                first = begin >= self._furthest
+                first = begin >= self.furthest
                 kind = Kind.FORWARD if first else Kind.RECOMPUTE
+                part = call.part(begin, end)
                 with self._timed(kind, begin, end) as clock:
-                    self._problem.forward(call.part(begin, end), first=first)
+                    self._problem.forward(part, first=first)
                 self._forward_pace.learn(end - begin, clock.seconds)
-                self._furthest = max(self._furthest, end)
+                self.furthest = max(self.furthest, end)
+                if first and self._after is not None:
+                    self._after(kind, end, part.target)
 
     def _cuts(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Cut forward steps where they pass the furthest one or would take too long."""
-        middle = min(max(self._furthest, start), stop)
+        middle = min(max(self.furthest, start), stop)
         yield from self._forward_pace.up(start, middle)
         yield from self._forward_pace.up(middle, stop)
 
@@ -199,6 +203,8 @@ class Executor:
                 with self._timed(Kind.REVERSE, low, high) as clock:
                     self._problem.reverse(high, low, call.window)
                 self._reverse_pace.learn(high - low, clock.seconds)
+                if self._after is not None:
+                    self._after(Kind.REVERSE, low, call.window)
 
     @contextmanager
     def _timed(self, kind: Kind, start: int, stop: int) -> Iterator[_Clock]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
@@ -112,6 +113,34 @@ class Problem(Protocol):
 
     def gradient(self) -> Any:
         """What the last reverse sweep produced."""
+        ...
+
+
+@runtime_checkable
+class ResumableProblem(Problem, Protocol):
+    """A computation that another process can go on with, from arrays on disk."""
+
+    def identity(self) -> Mapping[str, Any]:
+        """What must be the same in both: names with text, numbers or lists of them.
+
+        Asked after `begin`.
+        """
+        ...
+
+    def outputs(self) -> Mapping[str, NDArray[Any]]:
+        """What the forward has written so far besides its state: arrays, to be kept at once."""
+        ...
+
+    def resume_forward(self, outputs: Mapping[str, NDArray[Any]]) -> None:
+        """Called after `begin`: the forward goes on where these were its outputs."""
+        ...
+
+    def reverse_state(self) -> Mapping[str, NDArray[Any]]:
+        """What the reverse sweep has changed so far: arrays, to be kept at once."""
+        ...
+
+    def resume_reverse(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """As `begin_reverse`, but the sweep goes on where this was its state."""
         ...
 
 

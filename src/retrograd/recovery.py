@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from retrograd.actions import MEMORY, Action, Drop, Tier
+from retrograd.actions import DISK, Action, Drop, Tier
 from retrograd.errors import (
     BudgetTooSmall,
     InvalidArgument,
@@ -28,6 +28,8 @@ _TRUSTED: Final = 3
 def rest_of(plan: Plan, position: Position, failures: Sequence[StoreFailed]) -> Iterable[Action]:
     """The actions that reverse what is left after a failure, the last of those that there were.
 
+    Without a failure, what is left is that of a run that another process has begun.
+
     A tier that cannot be written to takes no more. One that is full gives restarts up, so that
     those that are left can be spread over all steps; where an item was lost, others may take its
     place, but not again and again.
@@ -38,12 +40,12 @@ def rest_of(plan: Plan, position: Position, failures: Sequence[StoreFailed]) -> 
         the last one again, where nothing is left to compute the first steps from, or memory alone
         does not hold what is needed.
     """
-    error = failures[-1]
+    error = failures[-1] if failures else None
     demand = replace(plan.demand, free_start=False)
-    kept = sorted(one for one in position.restarts if one[1] != MEMORY)
+    kept = sorted(one for one in position.restarts if one[1] == DISK)
     dropped: list[Drop] = []
     free = 0
-    if isinstance(error, ItemLost) and len(failures) < _TRUSTED:
+    if error is None or (isinstance(error, ItemLost) and len(failures) < _TRUSTED):
         slots = plan.prediction.disk_nbytes // demand.restart_item_nbytes
         free = max(0, slots - len(kept) - len(position.records))
     elif isinstance(error, StoreFull) and position.live is not None:
@@ -67,9 +69,12 @@ def rest_of(plan: Plan, position: Position, failures: Sequence[StoreFailed]) -> 
         )
         actions = [*dropped, *rest]
     except (InvalidArgument, BudgetTooSmall) as reason:
+        if error is None:
+            raise
         error.add_note(f"retrograd: and there is no other way to go on: {reason}")
         raise error from None
-    warnings.warn(Recovered(f"{error}; the run goes on without"), stacklevel=2)
+    if error is not None:
+        warnings.warn(Recovered(f"{error}; the run goes on without"), stacklevel=2)
     return actions
 
 

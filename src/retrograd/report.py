@@ -31,6 +31,8 @@ def report(result: Result) -> str:
         for kind in Kind
     ]
     lines.append(f"{'total':<10} {'':>8} {'':>9} {result.seconds:>10.3f}")
+    if result.resumed:
+        lines.append(f"resumed: {result.resumed}")
     lines += _disk_lines(result)
     if result.compression is not None:
         lines.append(_compression_line(result.compression))

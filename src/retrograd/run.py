@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from retrograd.actions import DISK, Advance, Tier
 from retrograd.arguments import whole
 from retrograd.calibrate import calibrate
 from retrograd.cost import Costs
+from retrograd.durable.keeper import Keeper
 from retrograd.errors import InvalidArgument, NotEnoughMemory, NotSupported, OutOfOrder, StoreFailed
 from retrograd.events import Observer
 from retrograd.online_plan import OnlinePlan, plan_online
@@ -30,7 +32,10 @@ from retrograd.stores.compressed import Compressed, Statistics
 from retrograd.stores.disk import DiskStore
 from retrograd.stores.sliding import SlidingArena
 from retrograd.stores.tier import HeldStore, Store
-from retrograd.sweep import OpenSweep, Sweep, Tally
+from retrograd.sweep import OpenSweep, Sweep, Tally, resumable
+
+INTERVAL: Final = 60.0
+"""Seconds between what a run that can be gone on with puts on disk."""
 
 _FORWARD_ONLY_ROWS: Final = 32
 """Rows for a forward run that keeps nothing; more would save no time worth the memory."""
@@ -48,6 +53,7 @@ class Result:
     arena_nbytes : bytes of the one allocation that held restarts, records and live rows.
     seconds : from the start of the forward to the end of the reverse sweep.
     failures : what went wrong in a tier and was made good.
+    resumed : where an earlier process had left the run; empty if there was none.
     transfers : what was written and read in the background, if anything.
     compression : what was compressed, if anything.
     """
@@ -58,6 +64,7 @@ class Result:
     arena_nbytes: int
     seconds: float
     failures: tuple[StoreFailed, ...] = ()
+    resumed: str = ""
     transfers: Transfers | None = None
     compression: Statistics | None = None
 
@@ -123,6 +130,7 @@ class Run:
         if (disk or (place and place.is_memory)) and costs is None and problem.steps is not None:
             costs = _measured(problem, place, self._stores)
         self._chosen = _choose(problem, memory, disk, costs, sweeps, place, schedule)
+        self._compression = "none" if place is None else str(place.codec or "none")
         self._outcome: Plan | None = None
         if place is not None and isinstance(self._chosen, Plan):
             self._stores |= place.stores(self._chosen)
@@ -158,21 +166,46 @@ class Run:
         """Bytes of the arena as it is allocated now."""
         return 0 if self._arena is None else self._arena.nbytes
 
-    def forward(self, *, keep: bool = True) -> Tally:
+    def forward(
+        self,
+        *,
+        keep: bool = True,
+        resume: str | os.PathLike[str] | None = None,
+        interval: float = INTERVAL,
+    ) -> Tally:
         """Run the forward to its end.
 
-        With ``keep=False`` nothing is stored and no reverse can follow: for a line search, or
-        to make observed data.
+        Parameters
+        ----------
+        keep : with False nothing is stored and no reverse can follow: for a line search, or to
+            make observed data.
+        resume : a directory for this gradient alone, on a disk that outlives the process. What is
+            needed to go on is put there as the run proceeds; where it is there already, from a
+            process that ended, the run goes on from it, with the same bits. A finished one is
+            not run again.
+        interval : seconds between what is put there; longer where it takes more than two
+            hundredths of the time.
+
+        Raises
+        ------
+        InvalidArgument
+            if the directory is that of another run, with what differs.
+        NotSupported
+            if the problem, or a schedule of several sweeps, cannot be gone on with.
         """
-        self._sweep = self._outcome = None
+        self._end_sweep()
+        self._outcome = None
         if not keep:
             return self._forward_only()
+        keeper = None if resume is None else self._keeper(resume, interval)
         arena = self._arena_of(self._chosen.arena_nbytes)
         sweep: Sweep
         if isinstance(self._chosen, Plan):
             actions = iter(self._chosen.schedule)
             rest = partial(rest_of, self._chosen) if self._chosen.demand.sweeps == 1 else None
-            sweep = Sweep(self.problem, arena, actions, self.observers, self._stores, rest)
+            sweep = self._sweep = Sweep(
+                self.problem, arena, actions, self.observers, self._stores, rest, keeper
+            )
             self._watched(sweep.forward)
         else:
             actions = self._chosen.schedule.forward()
@@ -183,18 +216,42 @@ class Run:
         self._sweep = sweep
         return sweep.tally
 
+    def _keeper(self, resume: str | os.PathLike[str], interval: float) -> Callable[[], Keeper]:
+        """How to open the directory, once the problem can say what it is."""
+        if not isinstance(self._chosen, Plan) or self._chosen.demand.sweeps > 1:
+            raise NotSupported(
+                "only a gradient with a known number of steps and one reverse sweep can be gone on "
+                "with: leave resume= out"
+            )
+        if not (isinstance(interval, int | float) and interval >= 0):
+            raise InvalidArgument(f"interval={interval!r}: give a number of seconds, such as 60")
+        compression = self._compression
+
+        def opened() -> Keeper:
+            identity = {"compression": compression, **resumable(self.problem).identity()}
+            return Keeper(resume, identity, interval)
+
+        return opened
+
     def _watched(self, part: Callable[[], None]) -> None:
         """Run a part of a sweep; if it fails, nothing goes on in the background."""
         try:
             part()
         except BaseException:
+            self._end_sweep()
             for store in self._stores.values():
                 store.clear()
             raise
 
+    def _end_sweep(self) -> None:
+        sweep, self._sweep = self._sweep, None
+        if sweep is not None:
+            sweep.close()
+
     def close(self) -> None:
         """Give memory, threads and disk back now, not when the run is no longer in use."""
-        self._sweep = self._arena = None
+        self._end_sweep()
+        self._arena = None
         for store in self._stores.values():
             store.close()
 
@@ -240,14 +297,15 @@ class Run:
         OutOfOrder
             if there is no forward that has not been reversed yet.
         """
-        sweep, self._sweep = self._sweep, None  # lost if it fails
+        sweep = self._sweep  # lost if it fails
         if sweep is None:
             raise OutOfOrder(
                 "there is no forward run to reverse: call forward() first, once for each "
                 "reverse(), and without keep=False; give sweeps=2 to reverse each run twice"
             )
         self._watched(sweep.reverse)
-        self._sweep = None if sweep.is_over else sweep
+        if sweep.is_over:
+            self._end_sweep()
         return Result(
             self.problem.gradient(),
             self.plan,
@@ -255,6 +313,7 @@ class Run:
             self.arena_nbytes,
             sweep.seconds,
             tuple(sweep.failures),
+            sweep.resumed,
             *self._statistics(),
         )
 
@@ -395,6 +454,7 @@ def gradient(
     schedule: Choice = "auto",
     scratch: Path | str | None = None,
     compress: str | float | None = None,
+    resume: str | os.PathLike[str] | None = None,
     stores: Mapping[Tier, Store] | None = None,
     observers: Sequence[Observer] = (),
 ) -> Result:
@@ -408,6 +468,7 @@ def gradient(
     costs : what steps and transfers cost; measured if a disk is given and they are not.
     schedule : ``"auto"``, one of the names in `retrograd.families.NAMES`, or a schedule.
     scratch, compress, stores : where the disk is and what is done there; see `retrograd.Run`.
+    resume : a directory from which another process can go on; see `Run.forward`.
     observers : called with every event, such as a progress bar.
 
     Raises
@@ -428,7 +489,7 @@ def gradient(
         stores=stores,
         observers=observers,
     ) as run:
-        run.forward()
+        run.forward(resume=resume)
         result = run.reverse()
         if not run.is_over:
             raise NotSupported(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Final, TypeAlias
 
 from retrograd.actions import Action, Advance, BeginSweep, Drop, Forget, Record, Save, Tier
-from retrograd.errors import StoreFailed
+from retrograd.durable.keeper import DURABLE, Keeper
+from retrograd.errors import NotSupported, Recovered, StoreFailed
 from retrograd.events import Event, Kind, Observer
 from retrograd.executor import Executor
 from retrograd.foresight import foreseen
 from retrograd.position import Position
-from retrograd.problem import OpenProblem, Problem
-from retrograd.stores.arena import Arena
+from retrograd.problem import OpenProblem, Problem, ResumableProblem
+from retrograd.stores.arena import Arena, Window
 from retrograd.stores.tier import Item, Store
 
 EVENTS_KEPT: Final = 100_000
@@ -68,27 +70,77 @@ class Sweep:
         observers: Sequence[Observer],
         stores: Mapping[Tier, Store],
         rest: Rest | None = None,
+        keeper: Callable[[], Keeper] | None = None,
     ) -> None:
         self._problem = problem
         self._arena = arena
-        self._stores = stores
+        self._stores = dict(stores)
         self._actions = foreseen(actions, stores)
         self._rest = rest
+        self._open_keeper = keeper
+        self._keeper: Keeper | None = None
         self._position = Position(adjoint=problem.steps or 0)
         self.failures: list[StoreFailed] = []
         """What went wrong in a tier and was made good."""
         self.tally = Tally()
         self.seconds = 0.0
         self.is_over = False
-        self._executor = Executor(problem, arena, (self.tally, *observers), stores)
+        observers = (self.tally, *observers)
+        after = None if keeper is None else self._keep
+        self._executor = Executor(problem, arena, observers, self._stores, after=after)
 
     def forward(self) -> None:
         """Run forward to the end."""
         began = perf_counter()
         self._executor.begin()
-        self._perform(self._to_the_end)
-        self._problem.finish_forward(self._arena.live())
+        if self._open_keeper is not None:
+            self._begin_keeping(self._open_keeper())
+        if self._keeper is None or self._keeper.adjoint is None:
+            self._perform(self._to_the_end)
+            self._problem.finish_forward(self._arena.live())
         self.seconds += perf_counter() - began
+
+    def _begin_keeping(self, keeper: Keeper) -> None:
+        """Go on where an earlier process was, if there was one."""
+        self._keeper = keeper
+        self._stores[DURABLE] = keeper
+        problem = resumable(self._problem)
+        if keeper.is_new:
+            if not problem.free_start:
+                keeper.keep_forward(0, self._arena.live().state(0), problem.outputs())
+            return
+        assert self._rest is not None
+        problem.resume_forward(keeper.outputs())
+        self._executor.furthest = keeper.furthest
+        self._position = keeper.position(problem.steps or 0)
+        self._actions = foreseen(self._rest(self._position, ()), self._stores)
+
+    def _keep(self, kind: Kind, step: int, window: Window) -> None:
+        """Put a snapshot on disk if it is time for one; the run goes on if that fails."""
+        keeper, problem = self._keeper, resumable(self._problem)
+        if keeper is None or not (keeper.is_due or step in (0, problem.steps)):
+            return
+        try:
+            if kind is Kind.REVERSE:
+                keeper.keep_reverse(step, problem.reverse_state())
+            elif step == problem.steps:
+                keeper.keep_outputs(step, problem.outputs())
+            else:
+                keeper.keep_forward(step, window.state(step), problem.outputs())
+        except StoreFailed as error:
+            warnings.warn(Recovered(f"{error}; the run goes on, and may be lost"), stacklevel=2)
+            keeper.postpone()
+
+    @property
+    def resumed(self) -> str:
+        """Where an earlier process had left the run; empty if there was none."""
+        keeper = self._keeper
+        return "" if keeper is None else keeper.resumed
+
+    def close(self) -> None:
+        """Let another process use the directory."""
+        if self._keeper is not None:
+            self._keeper.close()
 
     def _perform(self, part: Callable[[], Iterable[Action]]) -> None:
         while True:
@@ -129,7 +181,10 @@ class Sweep:
     def reverse(self) -> None:
         """Run a reverse sweep; `is_over` says whether it was the last."""
         began = perf_counter()
-        self._problem.begin_reverse()
+        if self._keeper is None or self._keeper.adjoint is None:
+            self._problem.begin_reverse()
+        else:
+            resumable(self._problem).resume_reverse(self._keeper.reverse_state())
         self._perform(self._one_sweep)
         self.seconds += perf_counter() - began
 
@@ -139,6 +194,16 @@ class Sweep:
                 return
             yield action
         self.is_over = True
+
+
+def resumable(problem: Problem) -> ResumableProblem:
+    """The problem, if another process can go on with it."""
+    if isinstance(problem, ResumableProblem):
+        return problem
+    raise NotSupported(
+        f"{type(problem).__name__} cannot be gone on with by another process: write identity, "
+        "outputs, resume_forward, reverse_state and resume_reverse, or leave resume= out"
+    )
 
 
 class OpenSweep(Sweep):

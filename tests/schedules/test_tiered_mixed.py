@@ -131,3 +131,21 @@ def test_costs_that_cannot_be_right(wrong) -> None:
 def test_what_is_too_large_for_a_table_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="PeriodicDiskRevolve"):
         TieredMixed(10**6, 2, 1, 100, 10**6, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("flags", [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize("cost", [0.0, 1e-12, 0.5])
+def test_transfers_that_cost_nothing_take_no_more_slots(
+    cost: float, flags: tuple[bool, bool]
+) -> None:
+    for steps in range(1, 31, 3):
+        for units, slots in product((1, 3, 5), (1, 2, 4, 6, 9)):
+            schedule = TieredMixed(steps, 1, 1, units, slots, cost, cost, *flags)
+            budgets = {"disk": slots}
+            verify(
+                schedule,
+                steps=steps,
+                budgets=budgets,
+                record_in_state=flags[0],
+                free_start=flags[1],
+            )

@@ -644,9 +644,12 @@ def test_other_shapes_than_were_saved_are_refused_and_block_nothing() -> None:
 
 def test_rows_that_are_no_bytes_in_a_row_are_refused() -> None:
     store = Background(HeldStore(), ROOM, 1)
+    store.expect(A)
     store.save(A, rows(1))
     with pytest.raises(InvalidArgument, match="contiguous"):
         store.restore(A, [np.zeros(2000, np.uint8)[::2]])
+    with pytest.raises(InvalidArgument, match="contiguous"):
+        store.save(B, [np.zeros(2000, np.uint8)[::2]])
     assert value_of(store, A) == 1
     store.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -23,6 +24,10 @@ from retrograd.stores.disk import DiskStore
 from retrograd.stores.pages import zeros
 from retrograd.stores.tier import Item
 
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="O_DIRECT and /proc are Linux's"
+)
+
 A, B, C = Item(3), Item(4, 9), Item(5)
 MIB = 1 << 20
 
@@ -43,7 +48,7 @@ def aligned(nbytes: int, seed: int = 0) -> Any:
     """Bytes that begin at a page's border, which need no copy."""
     memory = zeros(nbytes)
     memory[:] = noise(nbytes, seed)
-    assert memory.ctypes.data % PAGE == 0
+    assert not nbytes or memory.ctypes.data % PAGE == 0
     return memory
 
 
@@ -93,15 +98,21 @@ def test_mixed_rows(store: DiskStore, count: int) -> None:
 @pytest.mark.parametrize("nbytes", [0, 1, 4095, 4096, 4097, 4 * MIB - 1, 4 * MIB, 4 * MIB + 1])
 @pytest.mark.parametrize("place", [aligned, noise])
 def test_sizes(store: DiskStore, nbytes: int, place: Any) -> None:
-    rows = [place(nbytes)]
+    rows, was_direct = [place(nbytes)], store.is_direct
     store.save(A, rows)
     assert store.nbytes == -(-nbytes // PAGE) * PAGE
     for in_pages in (False, True):
         assert back(store, A, rows, in_pages=in_pages) == [rows[0].tobytes()]
+    assert store.is_direct == was_direct
 
 
 def test_rows_that_follow_each_other_in_memory(store: DiskStore) -> None:
     memory = aligned(3 * PAGE + 100)
+    rows = np.split(memory[: 3 * PAGE], [10, PAGE, PAGE + 1])
+    store.save(A, rows)
+    assert back(store, A, rows, in_pages=True) == [row.tobytes() for row in rows]
+    assert store._bounce is None, "pages of adjacent rows need no copy"
+    store.drop(A)
     for cuts in ([PAGE], [1, 2, 3 * PAGE], [PAGE, PAGE], [0, 5000], [3 * PAGE + 100]):
         rows = np.split(memory, cuts)
         store.save(A, rows)
@@ -416,6 +427,19 @@ def test_a_budget_that_the_disk_does_not_have(small_disk: Path, monkeypatch: Any
     store.close()
 
 
+def test_room_that_was_reserved_in_part_is_given_back(tmp_path: Path, monkeypatch: Any) -> None:
+    def take_a_part(file: int, nbytes: int) -> bool:
+        os.posix_fallocate(file, 0, nbytes // 2)
+        return False
+
+    monkeypatch.setattr("retrograd.stores.disk._allocate", take_a_part)
+    store = DiskStore(tmp_path, 10 * PAGE)
+    with pytest.raises(StoreFull, match="are wanted"):
+        store.save(A, [noise(10)])
+    assert blocks_nbytes(store) == 0
+    store.close()
+
+
 def test_reserved_room_cannot_be_taken(small_disk: Path) -> None:
     store = DiskStore(small_disk, 600_000)
     store.save(A, [noise(10)])
@@ -661,10 +685,31 @@ def test_without_files_that_have_no_name(tmp_path: Path, monkeypatch: Any, lacks
         DiskStore(tmp_path / "missing")
 
 
-def test_without_reserving(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("retrograd.stores.disk.ctypes.CDLL", lambda *args, **kwargs: object())
+@pytest.mark.parametrize("answers", [[], [errno.EOPNOTSUPP], [errno.EINTR, 0]])
+def test_reserving(tmp_path: Path, monkeypatch: Any, answers: list[int]) -> None:
+    """A system without it, a file system without it, and a signal that comes meanwhile."""
+    real = ctypes.CDLL(None, use_errno=True)
+    left = list(answers)
+
+    def reserve(file: int, mode: int, start: int, nbytes: int) -> int:
+        code = left.pop(0)
+        if not code:
+            return int(real.fallocate(file, mode, ctypes.c_int64(start), ctypes.c_int64(nbytes)))
+        ctypes.set_errno(code)
+        return -1
+
+    class Library:
+        def __getattr__(self, name: str) -> Any:
+            if name != "fallocate":
+                return getattr(real, name)
+            if not answers:
+                raise AttributeError(name)
+            return reserve
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *args, **kwargs: Library())
     store = DiskStore(tmp_path, 10 * PAGE)
     store.save(A, [noise(5000)])
-    assert blocks_nbytes(store) < 10 * PAGE
+    assert left == []
+    assert (blocks_nbytes(store) >= 10 * PAGE) == (0 in answers)
     assert same(store, A, [noise(5000)])
     store.close()

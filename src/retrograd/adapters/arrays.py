@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from retrograd.arguments import flag, whole
+from retrograd.durable.nested import put_together, taken_apart
 from retrograd.errors import InvalidArgument, NonFinite, NotSupported
 from retrograd.layout import Field, Layout
 from retrograd.problem import Rows, Steps
@@ -267,6 +268,34 @@ class Problem:
             with _noting(f"step {k}"):
                 adjoint = self._adjoint_step(self._adjoint, _read_only(views, single=single), k)
             self._adjoint = _copied(adjoint, arena_of=views[0])
+
+    def identity(self) -> dict[str, Any]:
+        """The functions' names, the state's form and checksums of what it begins with."""
+        functions = (self._step, self._adjoint_step, self._recording_step, *self._terminals)
+        return {
+            "kind": "arrays",
+            "steps": self._most_steps,
+            "functions": [getattr(f, "__qualname__", type(f).__name__) for f in functions],
+            "state": [f"{f.dtype}{list(f.shape)}" for f in self._layout.state],
+            "records": [f"{f.dtype}{list(f.shape)}" for f in self._layout.records],
+            "initial": _checksum(self._initial),
+        }
+
+    def outputs(self) -> dict[str, Array]:
+        """Nothing: a step returns all that it makes."""
+        return {}
+
+    def resume_forward(self, outputs: Mapping[str, Array]) -> None:
+        """Nothing to do."""
+
+    def reverse_state(self) -> dict[str, Array]:
+        """The adjoint, taken apart."""
+        return taken_apart(self._adjoint)
+
+    def resume_reverse(self, state: Mapping[str, Array]) -> None:
+        """Go on with an adjoint; `terminal` is not asked."""
+        self._ends = []
+        self._adjoint = put_together(state)
 
     def gradient(self) -> Any:
         """A copy of the adjoint before step 0, as the user's function returned it."""

@@ -147,9 +147,9 @@ class TieredMixed:
         """How many slots may be filled; beyond, more are as good as any number.
 
         Of two restarts next to each other, one is of no use if one window holds what lies above
-        both, unless its transfers cost less than the step that a second window spares.
+        both, unless its transfers cost no more than the step that a second window spares.
         """
-        if self.write_cost + self.read_cost < self.record_in_state:
+        if self.write_cost + self.read_cost <= self.record_in_state:
             return self.steps - 1
         return min(self.steps - 1, 2 * -(-self.steps // self._windows()[0]) + 1)
 

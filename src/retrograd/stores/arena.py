@@ -35,6 +35,11 @@ class Window:
         """Row ``row`` of a state field, as a view."""
         return self.arena.row(field, self.origin + row)
 
+    def state(self, step: int) -> list[NDArray[Any]]:
+        """The rows of the state at a step, field by field."""
+        layout, rows = self.arena.layout, range(step, step + self.arena.layout.depth)
+        return [self.row(field, row) for field in range(len(layout.state)) for row in rows]
+
     def record(self, field: int, step: int) -> NDArray[Any]:
         """The row that step ``step`` makes of a record-only field, as a view."""
         return self.arena.record_row(field, self.record_origin + step)

@@ -144,7 +144,10 @@ class DiskStore:
             self._forget_cached(position, part.nbytes, written=True)
 
     def _move(self, attempt: Callable[[memoryview, int], int], position: int, part: Bytes) -> None:
-        """Write or read all of a part, in as many attempts as the system wants."""
+        """Write or read all of a part, in as many attempts as the system wants.
+
+        What cannot go past the page cache is refused: all of it, or after a part of a page.
+        """
         done = 0
         while done < part.nbytes:
             try:
@@ -157,11 +160,9 @@ class DiskStore:
             if moved <= 0:
                 raise OSError(errno.EIO, f"the disk stops {part.nbytes - done} bytes too early")
             done += moved
-            if done % PAGE:
-                self._go_cached()
 
     def _go_cached(self) -> None:
-        """Use the page cache from now on: what follows cannot go past it."""
+        """Use the page cache from now on."""
         flags = fcntl.fcntl(self._file, fcntl.F_GETFL)
         fcntl.fcntl(self._file, fcntl.F_SETFL, flags & ~_DIRECT)
         self.is_direct = False

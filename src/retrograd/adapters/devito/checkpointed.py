@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +17,7 @@ from retrograd.errors import OutOfOrder
 from retrograd.events import Observer
 from retrograd.planner import Choice
 from retrograd.plans import Plan
-from retrograd.run import Result, Run, place_of
+from retrograd.run import INTERVAL, Result, Run, place_of
 from retrograd.sizes import Size
 from retrograd.stores.tier import Store
 from retrograd.sweep import Tally
@@ -165,7 +166,13 @@ class CheckpointedRun:
         return describe(self._problem)
 
     def forward(
-        self, *, keep: bool = True, initial: Mapping[str, Any] | None = None, **arguments: Any
+        self,
+        *,
+        keep: bool = True,
+        initial: Mapping[str, Any] | None = None,
+        resume: str | os.PathLike[str] | None = None,
+        interval: float = INTERVAL,
+        **arguments: Any,
     ) -> Tally:
         """Run the forward operator.
 
@@ -175,11 +182,13 @@ class CheckpointedRun:
         initial : for each wavefield that does not start at zero, the samples that the first step
             starts from: ``{"u": rows}`` with rows of shape (2, *domain) for a second-order
             equation. They must stay as they are until `reverse` has returned.
+        resume, interval : a directory from which another process can go on, and how often
+            something is put there; see `retrograd.Run.forward`.
         arguments : as for the forward operator's ``apply``.
         """
         self._problem.initial = dict(initial or {})
         self.prepare(**arguments)
-        return self._run.forward(keep=keep)
+        return self._run.forward(keep=keep, resume=resume, interval=interval)
 
     def prepare(self, **arguments: Any) -> Plan:
         """Measure what has to be measured, and plan, for a `forward` with these arguments.

@@ -154,6 +154,7 @@ class Findings:
     forward_accumulators : names of functions without time that the forward writes.
     adjoint : names of time functions that the gradient writes.
     accumulators : names of functions without time that the gradient writes.
+    reverse_outputs : names of sparse functions that the gradient writes.
     covered : whether every step writes every point of each wavefield's domain.
     """
 
@@ -164,6 +165,7 @@ class Findings:
     forward_accumulators: tuple[str, ...]
     adjoint: tuple[str, ...]
     accumulators: tuple[str, ...]
+    reverse_outputs: tuple[str, ...]
     covered: bool
 
 
@@ -208,6 +210,7 @@ def inspect(forward: Operator, gradient: Operator, names: Mapping[str, str]) -> 
             for n, a in theirs.items()
             if a.writes and not a.function.is_TimeFunction and not a.is_sparse
         ),
+        reverse_outputs=tuple(n for n, a in theirs.items() if a.writes and a.is_sparse),
         covered=all(ours[name].covers for name in known),
     )
 

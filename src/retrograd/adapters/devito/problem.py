@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import devito
 import numpy as np
 from numpy.typing import NDArray
 
@@ -252,6 +253,47 @@ class Problem:
         if first <= last:
             self._point(self._gradient, rows, self.findings.gradient_names)
             self._gradient.run(first, last)
+
+    def identity(self) -> dict[str, Any]:
+        """Both operators, the time range, and checksums of all that the forward reads."""
+        assert self._forward is not None
+        first, last = self._forward.time_range
+        fields = (f"{f.name} {f.dtype}{list(f.shape)}" for f in self._layout.state)
+        return {
+            "kind": "devito",
+            "devito": devito.__version__,
+            "forward operator": zlib.crc32(str(self._operators[0]).encode()),
+            "gradient operator": zlib.crc32(str(self._operators[1]).encode()),
+            "time": [first, last],
+            "dt": float(self._forward.value("dt") or 0),
+            "wavefields": list(fields),
+            **{f"input {n}": crc for n, crc in self._input_checksums(self._forward).items()},
+        }
+
+    def outputs(self) -> dict[str, NDArray[Any]]:
+        """Receivers, and what the forward has summed up."""
+        assert self._forward is not None and self._outputs is not None
+        self._outputs.switch(first=True)
+        names = (*self.findings.outputs, *self.findings.forward_accumulators)
+        return {name: self._forward.array(name) for name in names}
+
+    def resume_forward(self, outputs: Mapping[str, NDArray[Any]]) -> None:
+        """Put the outputs where the user looks for them."""
+        for name, array in self.outputs().items():
+            array[...] = outputs[name]
+
+    def reverse_state(self) -> dict[str, NDArray[Any]]:
+        """The adjoint wavefields, whatever the sweep sums up, and what it puts out."""
+        gradient, found = self._gradient, self.findings
+        assert gradient is not None
+        names = (*found.adjoint, *found.accumulators, *found.reverse_outputs)
+        return {name: gradient.array(name) for name in names}
+
+    def resume_reverse(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Bind the gradient's arguments, and go on from a state."""
+        self.begin_reverse()
+        for name, array in self.reverse_state().items():
+            array[...] = state[name]
 
     @property
     def compiled_seconds(self) -> float:
