@@ -56,6 +56,8 @@ class Inner(HeldStore):
             self.gate.wait()
             time.sleep(self.pause())
             if (what, item) in self.fails:
+                if isinstance(self.fails[what, item], ItemLost):
+                    HeldStore.drop(self, item)
                 raise self.fails[what, item]
             work()
         finally:
@@ -267,7 +269,7 @@ def test_a_name_is_used_again_while_its_first_data_are_being_read(fails: bool) -
     finish(store)
     inner.fails.clear()
     assert value_of(store, A) == 2
-    assert inner.did("drop").count(A) == 1
+    assert inner.did("drop").count(A) == (not fails)  # what is lost has been given up within
     store.close()
 
 
@@ -557,9 +559,6 @@ def test_a_read_that_fails_beforehand() -> None:
     assert caught.value.items == (B,)
     assert [value_of(store, item) for item in (A, C)] == [0, 2]
     assert inner.did("restore").count(B) == 1
-    with pytest.raises(ItemLost, match="one bit"):
-        value_of(store, B)
-    store.drop(B)
     finish(store)
     assert inner.nbytes == 2000
     store.close()

@@ -553,6 +553,8 @@ def test_reads_that_fail(store: DiskStore, monkeypatch: Any) -> None:
         ) as caught:
             back(store, A, [noise(5000)])
     assert caught.value.items == (A,)
+    assert store.nbytes == 0
+    store.save(A, [noise(5000)])
     assert same(store, A, [noise(5000)])
 
 

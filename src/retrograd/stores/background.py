@@ -279,7 +279,7 @@ class _Worker:
                 self._expected.remove(item)
             buffer = self._holder(item)
             if buffer is None:
-                self._run(lambda: self._timed_restore(item, rows))
+                self._run(lambda: self._read_directly(item, rows))
                 return
             if _Form.of(rows) != buffer.form:
                 raise ItemLost(f"{item} was saved in other shapes than it is asked for", item)
@@ -453,9 +453,22 @@ class _Worker:
 
     def _timed_restore(self, item: Item, rows: Rows) -> None:
         began = perf_counter()
-        self._inner.restore(item, rows)
+        try:
+            self._inner.restore(item, rows)
+        except ItemLost:  # it was given up within
+            raise
+        except BaseException:
+            self._inner.drop(item)
+            raise
         self.transfers.read_seconds += perf_counter() - began
         self.transfers.read_nbytes += sum(row.nbytes for row in rows)
+
+    def _read_directly(self, item: Item, rows: Rows) -> None:
+        try:
+            self._timed_restore(item, rows)
+        except BaseException:
+            self._forms.pop(item, None)
+            raise
 
     def _conclude(self, task: _Buffer | _Errand, error: BaseException | None) -> None:
         if isinstance(task, _Errand):
@@ -470,15 +483,12 @@ class _Worker:
         assert item is not None
         if buffer.is_stale:
             buffer.free()
-            if is_read or error is None:  # before the item's name is used again
+            if error is None:  # before the item's name is used again
                 self._errands.appendleft(self._dropping(item))
         elif error is not None:
             buffer.free()
             self._failures.append(_as_failure(error, item))
-            if is_read:  # it can still be dropped
-                self._expected = deque(other for other in self._expected if other != item)
-            else:
-                del self._forms[item]
+            del self._forms[item]
         elif is_read or item in self._expected:
             buffer.state = _State.READY
         else:

@@ -173,8 +173,15 @@ class DiskStore:
         Raises
         ------
         ItemLost
-            if its length or checksum is not what was written.
+            if its length or checksum is not what was written; it is given up then.
         """
+        try:
+            self._read(item, rows)
+        except ItemLost:
+            self.drop(item)
+            raise
+
+    def _read(self, item: Item, rows: Rows) -> None:
         kept = self._kept[item]
         nbytes = sum(row.nbytes for row in rows)
         if nbytes != kept.nbytes:

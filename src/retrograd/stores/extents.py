@@ -53,8 +53,6 @@ class Extents:
             insort(self._free, extent)
             self.used_nbytes -= extent[1]
         self._free = _joined(self._free)
-        if self._free and sum(self._free[-1]) == self._end:
-            self._end = self._free.pop()[0]
 
 
 def _joined(extents: Iterable[Extent]) -> list[Extent]:

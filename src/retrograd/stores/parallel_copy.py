@@ -38,8 +38,10 @@ def copy(target: NDArray[np.uint8], source: NDArray[np.uint8]) -> None:
         return
     half = target.nbytes // 2
     other = _pool().submit(np.copyto, target[half:], source[half:])
-    target[:half] = source[:half]
-    other.result()
+    try:
+        target[:half] = source[:half]
+    finally:
+        other.result()  # whatever interrupts this, nothing is copied afterwards
 
 
 @cache

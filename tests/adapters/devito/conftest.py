@@ -67,8 +67,9 @@ class Wave:
         """The same through a checkpointed run."""
         self.reset()
         options |= {"dt": self.dt, **ONE_THREAD, **({} if last is None else {"time_M": last})}
-        initial = options.pop("initial", None)
-        run.forward(initial=initial, **options)
+        ours = ("initial", "resume", "interval")
+        forward_only = {name: options.pop(name) for name in ours if name in options}
+        run.forward(**forward_only, **options)
         run.reverse(**options)
         return self.outputs()
 
