@@ -26,12 +26,13 @@ from retrograd.recovery import rest_of
 from retrograd.report import report
 from retrograd.sizes import Size, format_nbytes, free_nbytes, parse_disk
 from retrograd.stores.arena import Arena
-from retrograd.stores.background import Background, Transfers
+from retrograd.stores.background import Background
 from retrograd.stores.codecs import Codec, codec_of
 from retrograd.stores.compressed import Compressed, Statistics
 from retrograd.stores.disk import DiskStore
 from retrograd.stores.sliding import SlidingArena
 from retrograd.stores.tier import HeldStore, Store
+from retrograd.stores.transfer_thread import Transfers
 from retrograd.sweep import OpenSweep, Sweep, Tally, resumable
 
 INTERVAL: Final = 60.0

@@ -125,7 +125,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 def finish(store: Background) -> None:
     """Wait until all that was asked for is done."""
-    worker = store._worker
+    worker = store._thread
 
     def is_idle() -> bool:
         with worker._lock:
@@ -695,7 +695,7 @@ def test_a_new_run_forgets_failures() -> None:
 def test_closing_waits_for_the_transfer_and_gives_up_the_rest() -> None:
     inner = Inner()
     store = Background(inner, ROOM, 4)
-    memory = weakref.ref(store._worker.memory)
+    memory = weakref.ref(store._thread.memory)
     inner.gate.clear()
     for step in range(3):
         store.save(Item(step), rows(step))
@@ -706,7 +706,7 @@ def test_closing_waits_for_the_transfer_and_gives_up_the_rest() -> None:
     assert inner.did("save") == [Item(0)]
     assert (inner.nbytes, inner.closings, store.nbytes) == (0, 1, 0)
     assert memory() is None
-    assert not store._worker._thread.is_alive()
+    assert not store._thread._thread.is_alive()
 
 
 def test_a_closed_store_says_so() -> None:
@@ -733,14 +733,14 @@ def test_a_store_within_that_cannot_be_closed() -> None:
     with pytest.raises(StoreFailed, match="stuck"):
         store.close()
     store.close()
-    assert not store._worker._thread.is_alive()
+    assert not store._thread._thread.is_alive()
 
 
 def test_the_thread_ends_with_the_store() -> None:
     inner = Inner()
     store = Background(inner, ROOM)
     store.save(A, rows(1))
-    thread = store._worker._thread
+    thread = store._thread._thread
     del store
     gc.collect()
     until(lambda: not thread.is_alive())
@@ -759,7 +759,7 @@ def test_the_store_may_be_collected_by_its_own_thread() -> None:
     inner = Collecting()
     holder: Any = Holder()
     holder.me, holder.store = holder, Background(inner, ROOM)
-    thread, gone = holder.store._worker._thread, weakref.ref(holder)
+    thread, gone = holder.store._thread._thread, weakref.ref(holder)
     inner.gate.clear()
     holder.store.save(A, rows(1))
     until(lambda: inner.did("save") == [A])
