@@ -16,10 +16,10 @@ FRAMEWORKS = {"devito", "scipy", "matplotlib", "rich", "jax", "torch", "dask", "
 FRAMEWORKS |= {"checkpoint_schedules", "pyadjoint"}
 
 CORE = (
-    "actions arguments calibrate citations cost demand errors events executor families "
-    "foresight layout overlap pace pictures placement placement_packed placements planner plans "
-    "position prediction problem ranges recovery replay report run schedule_file schedules "
-    "sizes stores suggest sweep testing timeline verify"
+    "actions arguments calibrate citations cost demand durable errors events executor "
+    "families foresight layout overlap pace pictures placement placement_packed placements "
+    "planner plans position prediction problem ranges recovery replay report run "
+    "schedule_file schedules sizes stores suggest sweep testing timeline verify"
 ).split()
 MAY_IMPORT = {
     "actions": "",
@@ -41,6 +41,7 @@ MAY_IMPORT = {
     "families": "actions cost demand overlap schedules",
     "prediction": "actions cost demand errors overlap replay schedules verify",
     "position": "actions",
+    "durable": "actions errors position stores",
     "recovery": "actions errors families plans position schedules",
     "plans": "actions cost demand prediction sizes",
     "planner": "actions arguments cost demand errors families layout overlap plans prediction "
@@ -52,10 +53,10 @@ MAY_IMPORT = {
     "events": "actions",
     "pace": "errors",
     "executor": "actions errors events pace problem stores",
-    "report": "events sizes run",
-    "sweep": "actions errors events executor foresight position problem stores",
-    "run": "actions arguments calibrate cost errors events online_plan planner plans position "
-    "problem recovery report sizes stores sweep",
+    "report": "events sizes run stores",
+    "sweep": "actions durable errors events executor foresight position problem stores",
+    "run": "actions arguments calibrate cost durable errors events online_plan planner plans "
+    "position problem recovery report sizes stores sweep",
     "calibrate": "actions cost errors events executor problem sizes stores",
     "testing": "actions errors layout problem run verify",
     "schedule_file": "actions errors layout verify",

@@ -14,6 +14,7 @@ from retrograd.planner import plan
 from retrograd.plans import Plan
 from retrograd.run import Result, Run, gradient
 from retrograd.schedules import (
+    Blocks,
     DiskRevolve,
     HRevolve,
     KeepAll,
@@ -36,6 +37,7 @@ from retrograd.verify import Counts, verify
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Blocks",
     "Costs",
     "Counts",
     "DiskRevolve",
@@ -66,6 +68,7 @@ __all__ = [
     "pictures",
     "plan",
     "seismic",
+    "stores",
     "testing",
     "verify",
 ]
@@ -75,6 +78,7 @@ _LAZY = {
     "devito": "retrograd.adapters.devito",
     "pictures": "retrograd.pictures",
     "seismic": "retrograd.seismic",
+    "stores": "retrograd.stores",
     "testing": "retrograd.testing",
 }
 """Modules that load a framework, and are therefore loaded when first used."""

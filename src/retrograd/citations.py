@@ -212,6 +212,7 @@ CITATIONS: Final[dict[str, tuple[Entry, ...]]] = {
     "periodic-disk-revolve": (_AUPY_HERRMANN_2017,),
     "h-revolve": (_HERRMANN_PALLEZ_2020,),
     "tiered-mixed": (RETROGRAD, _MADDISON_2024, _HERRMANN_PALLEZ_2020),
+    "blocks": (RETROGRAD, _KUKREJA_STREAMING_2018),
     "two-level": (_PRINGLE_2016,),
     "streaming": (_KUKREJA_STREAMING_2018,),
     "online-revolve": (_STUMM_WALTHER_2010, _WANG_MOIN_IACCARINO_2009),

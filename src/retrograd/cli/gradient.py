@@ -11,6 +11,7 @@ from retrograd import pictures
 from retrograd.cli.resident import resident_nbytes
 from retrograd.errors import InvalidArgument, MissingExtra
 from retrograd.families import NAMES
+from retrograd.run import INTERVAL
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +40,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--compress",
         metavar="lossless|TOLERANCE",
         help='compress what leaves the arena: "lossless", or with an error of, say, 1e-4',
+    )
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="DIR",
+        help="keep there what another process needs to go on; go on, if it is there",
+    )
+    parser.add_argument(
+        "--interval",
+        type=float,
+        default=INTERVAL,
+        metavar="SECONDS",
+        help="between what --resume keeps",
     )
     parser.add_argument("--schedule", default="auto", choices=NAMES)
     parser.add_argument("--shots", type=_positive, default=1, metavar="N")

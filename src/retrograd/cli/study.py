@@ -34,6 +34,8 @@ class Case:
     start: seismic.VelocityModel
     propagator: seismic.Propagator
     run: Any
+    resume: Path | None = None
+    interval: float = 0.0
 
     @property
     def shots(self) -> int:
@@ -67,6 +69,7 @@ class Outcome:
     rss_above_imports_nbytes: int = 0
     bitwise_equal: bool | None = None
     relative_error: float | None = None
+    resumed: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
 
 
@@ -92,7 +95,9 @@ def prepare(options: argparse.Namespace) -> Case:
     propagator.set_model(true)
     run.prepare(**propagator.forward_arguments(0))
     start = seismic.smoothed(true, STARTING_SIGMA_M)
-    return Case(Path(options.model).stem, true, start, propagator, run)
+    return Case(
+        Path(options.model).stem, true, start, propagator, run, options.resume, options.interval
+    )
 
 
 def compute(case: Case, observer: Observer) -> Outcome:
@@ -104,12 +109,17 @@ def compute(case: Case, observer: Observer) -> Outcome:
     began = perf_counter()
     propagator.set_model(case.start)
     gradient, misfit, data = np.zeros(case.true.shape, dtype=propagator.scheme.dtype), 0.0, []
-    seconds = dict.fromkeys(Kind, 0.0)
+    seconds, resumed = dict.fromkeys(Kind, 0.0), []
     for shot in range(case.shots):
-        part = seismic.shot_gradient(propagator, case.run, shot, observed[shot])
+        kept = None if case.resume is None else case.resume / f"shot-{shot}"
+        part = seismic.shot_gradient(
+            propagator, case.run, shot, observed[shot], resume=kept, interval=case.interval
+        )
         gradient, misfit = gradient + part.gradient, misfit + part.misfit
         data.append(part.data)
         tally = case.run.result.tally
+        if case.run.result.resumed:
+            resumed.append(f"shot {shot}: {case.run.result.resumed}")
         for kind, spent in tally.seconds.items():
             seconds[kind] += spent
     return Outcome(
@@ -122,6 +132,7 @@ def compute(case: Case, observer: Observer) -> Outcome:
         seconds,
         perf_counter() - began,
         peak_resident_nbytes(),
+        resumed=resumed,
     )
 
 
@@ -191,6 +202,7 @@ def figures(case: Case, outcome: Outcome, files: Mapping[str, str]) -> dict[str,
         "gradient_norm": float(np.linalg.norm(outcome.gradient.astype(np.float64))),
         "bitwise_equal_to_keep_all": outcome.bitwise_equal,
         "relative_error": outcome.relative_error,
+        "resumed": outcome.resumed,
         "disk": _disk_figures(case.run.result),
         "files": dict(files),
     }
@@ -215,13 +227,14 @@ def table(found: Mapping[str, Any]) -> str:
         False: f"NO: they differ by {found['relative_error']} of the gradient's norm",
     }[same]
     rows = {
-        "schedule": f"{found['schedule']}, {found['forward_steps']} forward steps for "
+        "steps": f"{found['schedule']}, {found['forward_steps']} forward steps for "
         f"{found['steps']} ({found['recompute_factor']:.3f} times)",
         "memory": f"{format_nbytes(found['peak_checkpoint_bytes'])} of a budget of "
         f"{format_nbytes(found['memory_budget_bytes'])}; keeping everything takes "
         f"{format_nbytes(found['keep_all_bytes'])}",
         "resident": f"{format_nbytes(found['rss_above_imports_bytes'])} above that after imports, "
         f"of which the problem's own fields take {format_nbytes(found['fixed_bytes'])}",
+        **({"resumed": "; ".join(found["resumed"])} if found["resumed"] else {}),
         "seconds": ", ".join(f"{name} {value:.2f}" for name, value in found["seconds"].items()),
         "misfit": f"{found['misfit']:.6g}",
         "|gradient|": f"{found['gradient_norm']:.6g}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -59,6 +60,8 @@ def shot_gradient(
     *,
     misfit: Misfit | None = None,
     parametrisation: str = "velocity",
+    resume: str | os.PathLike[str] | None = None,
+    interval: float | None = None,
 ) -> ShotGradient:
     """Return the gradient of a shot's misfit in the propagator's model.
 
@@ -70,10 +73,15 @@ def shot_gradient(
     observed : shape (samples, receivers), at the propagator's `times_ms`.
     misfit : least squares (`L2`) if None.
     parametrisation : "velocity" or "squared_slowness".
+    resume, interval : a directory for this shot's gradient, from which another process can go
+        on, and how often something is put there; see `retrograd.Run.forward`.
     """
     check_parametrisation(parametrisation)
     measure = L2() if misfit is None else misfit
-    run.forward(**propagator.forward_arguments(shot))
+    kept: dict[str, Any] = {}
+    if resume is not None:
+        kept = {"resume": resume} | ({} if interval is None else {"interval": interval})
+    run.forward(**kept, **propagator.forward_arguments(shot))
     data = propagator.recorded()
     value = measure.value(data, np.asarray(observed))
     adjoint_source = measure.adjoint_source(data, np.asarray(observed))
