@@ -45,6 +45,8 @@ _SECONDS: Final = 2.0
 _MOST_NBYTES: Final = 512_000_000
 _REPEATS: Final = 5
 _ALMOST_ZERO: Final = 1e-6
+_SAMPLE: Final = 64 << 20
+"""Bytes of a restart that a store is timed with, at most."""
 _STEPS: Final = 200
 
 
@@ -162,7 +164,8 @@ class _Trial:
         """Bytes per second to and from a store, with restarts of the problem's size."""
         live = self._arena.live().state(self._arena.step)
         is_packing = isinstance(store, Compressed)
-        rows = _adjacent([_active(row) for row in live] if is_packing else live)
+        sample = [_part(_active(row) if is_packing else row, _SAMPLE // len(live)) for row in live]
+        rows = _adjacent(sample)
         writes, reads = [], []
         for step in range(_REPEATS):
             began = perf_counter()
@@ -171,6 +174,7 @@ class _Trial:
             store.restore(Item(step), rows)
             writes.append(between - began)
             reads.append(perf_counter() - between)
+            store.drop(Item(step))
         nbytes = sum(row.nbytes for row in rows)
         found = {"write_rate": nbytes / median(writes), "read_rate": nbytes / median(reads)}
         if isinstance(store, Compressed):
@@ -242,6 +246,13 @@ def _active(row: NDArray[Any]) -> NDArray[Any]:
         where = np.flatnonzero(inside.any(axis=others))
         box.append(slice(where[0], where[-1] + 1))
     return np.ascontiguousarray(row[tuple(box)])
+
+
+def _part(row: NDArray[Any], nbytes: int) -> NDArray[Any]:
+    """As much of an array along its first axis as so many bytes hold, and at least something."""
+    if row.nbytes <= nbytes or not row.ndim:
+        return row
+    return row[: max(1, len(row) * nbytes // row.nbytes)]
 
 
 def _adjacent(rows: list[NDArray[Any]]) -> list[NDArray[Any]]:

@@ -402,9 +402,13 @@ class Place:
         return not self.nbytes and self.codec is not None
 
     def store(self, budget_nbytes: int | None = None) -> Store:
-        """A store, in the foreground."""
-        kind = HeldStore if self.is_memory else partial(DiskStore, self.scratch)
-        plain: Store = kind(budget_nbytes)
+        """A store, in the foreground; its room on the disk is taken now."""
+        plain: Store
+        if self.is_memory:
+            plain = HeldStore(budget_nbytes)
+        else:
+            plain = disk = DiskStore(self.scratch, budget_nbytes)
+            disk.reserve()
         return plain if self.codec is None else Compressed(plain, self.codec)
 
     def stores(self, plan: Plan) -> dict[Tier, Store]:

@@ -17,6 +17,7 @@ from retrograd.foresight import foreseen
 from retrograd.position import Position
 from retrograd.problem import OpenProblem, Problem, ResumableProblem
 from retrograd.stores.arena import Arena, Window
+from retrograd.stores.background import Foreseeing
 from retrograd.stores.tier import Item, Store
 
 EVENTS_KEPT: Final = 100_000
@@ -161,6 +162,9 @@ class Sweep:
             position.live = None  # its rows are not what they were
         self._arena.forget(0, self._problem.steps or 0)
         self.failures.append(error)
+        for store in self._stores.values():
+            if isinstance(store, Foreseeing):
+                store.expect_nothing()
         self._actions = foreseen(self._rest(position, self.failures), self._stores)
 
     def _followed(self) -> Iterator[Action]:

@@ -163,3 +163,56 @@ def test_an_output_directory_that_cannot_be_made(
     assert (said.status, said.out) == (2, "")
     assert "cannot be made" in said.err
     assert file.read_text() == ""
+
+
+def test_on_disk_and_compressed(
+    retrograd_: Callable[..., Any], model: Path, tmp_path: Path
+) -> None:
+    scratch = tmp_path / "a scratch directory"
+    scratch.mkdir()
+    common = ("gradient", "--model", model, "--check", "--json", "--out", tmp_path / "out")
+    disk = ("--memory", "1/4", "--disk", "1GB", "--scratch", scratch, "--schedule", "blocks")
+    for compress in ((), ("--compress", "lossless")):
+        found = retrograd_(*common, *disk, *compress).json
+        assert found["bitwise_equal_to_keep_all"] is True
+        assert found["disk"]["written_nbytes"] > 0
+        assert found["peak_checkpoint_bytes"] <= found["memory_budget_bytes"]
+        assert ("ratio" in found["disk"]) == bool(compress)
+        assert list(scratch.iterdir()) == []
+    said = retrograd_(*common, *disk, "--compress", "1e-3")
+    assert said.status == 0
+    assert said.json["bitwise_equal_to_keep_all"] is False
+    assert 0 < said.json["relative_error"] < 0.01
+    packed = ("--memory", "1/4", "--schedule", "tiered-mixed", "--compress", "lossless")
+    assert retrograd_(*common, *packed).json["bitwise_equal_to_keep_all"] is True
+
+
+def test_a_finished_directory_is_not_run_again(
+    retrograd_: Callable[..., Any], model: Path, tmp_path: Path
+) -> None:
+    common = ("gradient", "--model", model, "--json", "--shots", 2, "--out", tmp_path / "out")
+    kept = ("--resume", tmp_path / "kept", "--interval", 0)
+    first, again = (retrograd_(*common, *kept).json for _ in range(2))
+    assert (first["resumed"], first["gradient_norm"]) == ([], again["gradient_norm"])
+    assert again["forward_steps"] == 0
+    assert again["resumed"][1] == "shot 1: it had been finished before, and nothing was run"
+    other = retrograd_(*common, *kept, "--frequency", 5)
+    assert other.status != 0
+    assert "belongs to another run" in other.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--scratch", "/nowhere/at/all", "--disk", "1GB"), "name an existing directory"),
+        (("--disk", "lots"), "is not a budget"),
+        (("--compress", "2"), "compress"),
+        (("--resume", "/proc/nothing"), "cannot be used"),
+    ],
+)
+def test_tiers_that_cannot_be(
+    retrograd_: Callable[..., Any], model: Path, tmp_path: Path, options: Any, words: str
+) -> None:
+    said = retrograd_("gradient", "--model", model, "--out", tmp_path, *options)
+    assert said.status != 0
+    assert words in said.err

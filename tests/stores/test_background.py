@@ -921,3 +921,22 @@ def test_an_interrupted_clear_can_be_repeated() -> None:
         store.clear()
     thread.join()
     check_usable(store, inner)
+
+
+def test_what_is_expected_no_more_gives_way() -> None:
+    inner = Inner()
+    store = Background(inner, ROOM, 2)
+    for value, item in enumerate((A, B, C)):
+        store.save(item, rows(value))
+    finish(store)
+    store.expect(A)
+    store.expect(B)
+    until(lambda: inner.did("restore") == [A, B])
+    store.expect(C)
+    finish(store)
+    assert inner.did("restore") == [A, B]
+    store.expect_nothing()
+    store.expect(C)
+    until(lambda: inner.did("restore") == [A, B, C])
+    assert [value_of(store, item) for item in (A, B, C)] == [0, 1, 2]
+    store.close()

@@ -18,6 +18,10 @@ class Foreseeing(Protocol):
         """The item will be restored after those that were expected before it."""
         ...
 
+    def expect_nothing(self) -> None:
+        """What was expected may not come."""
+        ...
+
 
 class Background:
     """Lets one thread do the transfers of another store while the computation goes on.
@@ -73,6 +77,10 @@ class Background:
     def expect(self, item: Item) -> None:
         """The item will be restored after those that were expected before it."""
         self._thread.expect(item)
+
+    def expect_nothing(self) -> None:
+        """What was expected may not come; what was read ahead gives way to anything else."""
+        self._thread.expect_nothing()
 
     def drop(self, item: Item) -> None:
         """Give an item up; if it was not written yet, it never will be."""

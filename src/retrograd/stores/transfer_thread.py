@@ -156,6 +156,10 @@ class TransferThread:
             self._expected.append(item)
             self._changed.notify_all()
 
+    def expect_nothing(self) -> None:
+        with self._lock:
+            self._expected.clear()
+
     def drop(self, item: Item) -> None:
         with self._lock:
             self._raise_failures()
