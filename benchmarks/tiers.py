@@ -33,7 +33,7 @@ import numpy as np
 from peers import Timing, Wave, collect, keep_all, on_huge_pages, ours, say
 
 import retrograd
-from retrograd.errors import BudgetTooSmall
+from retrograd.errors import BudgetTooSmall, IllegalAction
 from retrograd.events import Kind
 from retrograd.plans import Plan
 from retrograd.sizes import parse_nbytes
@@ -190,18 +190,27 @@ def median_of(
 
 
 def transfer_figures(results: Sequence[retrograd.Result]) -> Row:
-    """What was written and read in the background, and how long that was waited for."""
+    """What was written and read in the background, and what that took of the caller's time.
+
+    It waits where a transfer is not done yet, and copies items to buffers and back.
+    """
     moved = [result.transfers for result in results if result.transfers is not None]
     if not moved:
         return {}
-    row = {key: statistics.median(asdict(one)[key] for one in moved) for key in asdict(moved[0])}
-    row["waited_share"] = statistics.median(
-        result.transfers.waited_seconds / result.seconds
-        for result in results
-        if result.transfers is not None
-    )
-    row["disk_s"] = statistics.median(one.write_seconds + one.read_seconds for one in moved)
-    return row
+    standing = [
+        result.tally.seconds[Kind.SAVE] + result.tally.seconds[Kind.RESTORE] for result in results
+    ]
+    median = statistics.median
+    return {
+        **{key: median(asdict(one)[key] for one in moved) for key in asdict(moved[0])},
+        "waited_share": median(
+            one.waited_seconds / result.seconds for one, result in zip(moved, results, strict=True)
+        ),
+        "copied_s": median(
+            seconds - one.waited_seconds for one, seconds in zip(moved, standing, strict=True)
+        ),
+        "disk_s": median(one.write_seconds + one.read_seconds for one in moved),
+    }
 
 
 def codec_figures(results: Sequence[retrograd.Result]) -> Row:
@@ -211,11 +220,18 @@ def codec_figures(results: Sequence[retrograd.Result]) -> Row:
         return {}
     return {
         "compression_ratio": found[-1].ratio,
+        "compressed_nbytes": found[-1].compressed_nbytes,
         "encode_rate": statistics.median(one.encode_rate for one in found),
-        "decode_rate": statistics.median(one.decode_rate for one in found),
+        "decode_rate": median_of(results, decode_rate),
         "codec_s": statistics.median(one.encode_seconds + one.decode_seconds for one in found),
         "largest_relative_error": max(one.largest_relative_error for one in found),
     }
+
+
+def decode_rate(result: retrograd.Result) -> float | None:
+    """Bytes decoded in a second; None if all that was wanted back was still in a buffer."""
+    found = result.compression
+    return found.decode_rate if found is not None and found.decode_seconds else None
 
 
 def relative_error(gradient: np.ndarray, truth: np.ndarray) -> float:
@@ -263,7 +279,7 @@ def swept(case: Case) -> Iterator[tuple[int, float]]:
     for block in BLOCKS:
         try:
             run = case.run(disk="2/1", schedule=every_record(case, block))
-        except BudgetTooSmall as error:
+        except (BudgetTooSmall, IllegalAction) as error:
             say(f"blocks of {block}: {error}")
             continue
         with closing(run):
@@ -286,12 +302,15 @@ def compressing(case: Case) -> list[Row]:
     for schedule in COMPRESSING:
         with ExitStack() as stack:
             runs = {
-                f"{schedule}, {compress}": stack.enter_context(
+                f"{schedule}, {compress or 'as it is'}": stack.enter_context(
                     closing(case.run(**codec_options(case, schedule, compress)))
                 )
                 for compress in (None, *TOLERANCES)
             }
             rows += compare(case, runs)
+    for row in rows:
+        if row.get("schedule") and not row["disk_nbytes"]:
+            say(f"{row['name']}: the planner found no use for the disk; nothing was compressed")
     return rows
 
 
@@ -451,6 +470,7 @@ SECONDS = (
 WAITED = (
     shown("waited s", "waited_seconds", ".3f"),
     shown("share", "waited_share", ".1%"),
+    shown("copied s", "copied_s", ".3f"),
     shown("disk s", "disk_s", ".3f"),
     shown("disk MB", "disk_nbytes", ".0f", 1e-6),
 )
@@ -473,7 +493,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "compression": (
         *(NAME, *SECONDS, *WAITED),
-        shown("ratio", "compression_ratio", ".2f"),
+        shown("times less", "compression_ratio", ".2f"),
         shown("in MB/s", "encode_rate", ".0f", 1e-6),
         shown("out MB/s", "decode_rate", ".0f", 1e-6),
         shown("point error", "largest_relative_error", ".2g"),

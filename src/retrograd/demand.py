@@ -64,17 +64,18 @@ class Demand:
         """Bytes of a restart in another tier."""
         if self.layout is None:
             return self.restart_nbytes
-        return self._in_pages(self.layout.restart_item_nbytes)
+        return self.layout.restart_item_nbytes
 
     def records_item_nbytes(self, steps: int) -> int:
         """Bytes of the records of adjacent steps in another tier."""
         if self.layout is None:
             return steps * self.record_nbytes
-        return self._in_pages(self.layout.records_item_nbytes(steps))
+        return self.layout.records_item_nbytes(steps)
 
-    def _in_pages(self, nbytes: int) -> int:
-        """A disk store of ours takes whole pages."""
-        return -(-nbytes // PAGE) * PAGE if self.buffers else nbytes
+    def on_disk(self, item_nbytes: int) -> int:
+        """Bytes that an item takes on disk: a store of ours takes whole pages."""
+        is_ours = self.buffers and self.layout is not None
+        return -(-item_nbytes // PAGE) * PAGE if is_ours else item_nbytes
 
     @property
     def live_rows(self) -> int:

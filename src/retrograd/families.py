@@ -76,7 +76,7 @@ def room_of(demand: Demand, budget: Budget, costs: Costs | None, *, waited: floa
     return Room(
         nbytes,
         min(max(0, nbytes) // demand.restart_nbytes, demand.steps),
-        min(disk_nbytes // demand.restart_item_nbytes, demand.steps),
+        min(disk_nbytes // demand.on_disk(demand.restart_item_nbytes), demand.steps),
         write,
         read,
         disk_nbytes,
@@ -191,11 +191,12 @@ def _blocks(demand: Demand, room: Room) -> Schedule:
     """As large as the buffers allow, or memory if no records pass through them."""
     in_memory = room.memory_nbytes // demand.record_nbytes
     block = min(_most_steps(demand, demand.buffer_nbytes), in_memory, demand.steps)
-    more = demand.records_item_nbytes(max(1, block)) - demand.restart_item_nbytes
+    restart = demand.on_disk(demand.restart_item_nbytes)
+    more = demand.on_disk(demand.records_item_nbytes(max(1, block))) - restart
     if block < 1 or more <= 0:  # the newest record needs no room where none is loaded
         return _kept_blocks(demand, room, min(1 + in_memory, demand.steps), most_kept=0)
     earlier = (demand.steps - 1) // block
-    left = room.disk_nbytes - earlier * demand.restart_item_nbytes
+    left = room.disk_nbytes - earlier * restart
     return _kept_blocks(demand, room, block, min(earlier, max(0, left // more)))
 
 

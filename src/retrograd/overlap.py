@@ -47,11 +47,12 @@ def traffic(actions: Iterable[Action], demand: Demand, ratio: float = 1.0) -> Tr
     for action in actions:
         transfer = _transfer_of(action, demand)
         if transfer is not None and transfer.tier == DISK:
-            total += transfer.nbytes
+            nbytes = demand.on_disk(transfer.nbytes)
+            total += nbytes
             if not transfer.is_read:
-                now += transfer.nbytes
+                now += nbytes
                 peak = max(peak, now)
-                held[transfer.steps] = transfer.nbytes
+                held[transfer.steps] = nbytes
         now -= sum(held.pop(steps, 0) for steps in _given_up(action))
     return Traffic(math.ceil(total / ratio), math.ceil(peak / ratio))
 

@@ -46,7 +46,7 @@ def rest_of(plan: Plan, position: Position, failures: Sequence[StoreFailed]) -> 
     dropped: list[Drop] = []
     free = 0
     if error is None or (isinstance(error, ItemLost) and len(failures) < _TRUSTED):
-        slots = plan.prediction.disk_nbytes // demand.restart_item_nbytes
+        slots = plan.prediction.disk_nbytes // demand.on_disk(demand.restart_item_nbytes)
         free = max(0, slots - len(kept) - len(position.records))
     elif isinstance(error, StoreFull) and position.live is not None:
         dropped, free = _thinned(kept, position.live, position.adjoint, plan.demand.free_start)

@@ -131,6 +131,8 @@ class Run:
         if (disk or (place and place.is_memory)) and costs is None and problem.steps is not None:
             costs = _measured(problem, place, self._stores)
         self._chosen = _choose(problem, memory, disk, costs, sweeps, place, schedule)
+        if hasattr(problem, "compares_replays"):
+            problem.compares_replays = place is None or place.is_exact
         self._compression = "none" if place is None else str(place.codec or "none")
         self._outcome: Plan | None = None
         if place is not None and isinstance(self._chosen, Plan):
@@ -395,6 +397,11 @@ class Place:
     scratch: Path | str | None
     codec: Codec | None
     nbytes: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every bit comes back."""
+        return self.codec is None or self.codec.is_lossless
 
     @property
     def is_memory(self) -> bool:

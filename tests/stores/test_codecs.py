@@ -70,6 +70,8 @@ def round_trip(codec: Codec, array: Any) -> tuple[Any, int]:
 
 def error(out: Any, array: Any) -> float:
     """The largest error as a share of the largest magnitude, where no number overflows."""
+    if out.tobytes() == array.tobytes():  # denormals may be zeros to this processor
+        return 0.0
     wide = np.clongdouble if array.dtype.kind == "c" else np.longdouble
     out, array = out.astype(wide), array.astype(wide)
     return float(np.abs(out - array).max() / np.abs(array).max())

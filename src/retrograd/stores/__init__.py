@@ -1,6 +1,7 @@
 """Where bytes live: the arena, and the tiers beyond it, whose stores wrap one another."""
 
 from retrograd.stores.background import Background
+from retrograd.stores.checking import check_store
 from retrograd.stores.codecs import Lossless, Tolerance
 from retrograd.stores.compressed import Compressed
 from retrograd.stores.disk import DiskStore
@@ -17,4 +18,5 @@ __all__ = [
     "Spilling",
     "Store",
     "Tolerance",
+    "check_store",
 ]
