@@ -54,6 +54,7 @@ def calibrate(
     problem: Problem,
     stores: Mapping[Tier, Store] | None = None,
     *,
+    memory_nbytes: int | None = None,
     reverse: bool = True,
     cache: str | os.PathLike[str] | None = None,
 ) -> Costs:
@@ -66,6 +67,7 @@ def calibrate(
     ----------
     problem : an adapter's problem; its functions or operators are called.
     stores : as for `retrograd.Run`; the one for the disk is timed with the problem's own restarts.
+    memory_nbytes : the most memory to take, if the problem's steps fit in it; 512 MB without it.
     reverse : whether the adjoint runs as well. Without it, nothing but the arena is written to, and
         reverse steps are taken to cost what forward steps do, which is no matter to the choice.
     cache : a file that keeps what was measured, for problems with the same fields on the same
@@ -90,11 +92,11 @@ def calibrate(
     """
     disk = (stores or {}).get(DISK)
     if cache is None:
-        return _measure(problem, disk, reverse)
+        return _measure(problem, disk, memory_nbytes, reverse)
     path, key = Path(cache).expanduser(), _key(problem, disk)
     known = _read(path)
     if key not in known:
-        known[key] = asdict(_measure(problem, disk, reverse))
+        known[key] = asdict(_measure(problem, disk, memory_nbytes, reverse))
         _write(path, known)
     return Costs(**known[key])
 
@@ -132,18 +134,20 @@ def _write(path: Path, known: dict[str, dict[str, float]]) -> None:
         raise InvalidArgument(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _measure(problem: Problem, disk: Store | None, reverse: bool) -> Costs:
+def _measure(
+    problem: Problem, disk: Store | None, memory_nbytes: int | None, reverse: bool
+) -> Costs:
     layout, steps = problem.layout, problem.steps
     if steps is None:
         raise InvalidArgument(
             "a problem with an unknown number of steps cannot be calibrated: calibrate one with "
             "the same functions and a number of steps"
         )
-    allowed = min(_MOST_NBYTES, free_nbytes() // 2)
-    rows = (allowed - layout.live_nbytes) // layout.record_nbytes
+    allowed = min(memory_nbytes or _MOST_NBYTES, _MOST_NBYTES, free_nbytes() // 2)
+    rows = (allowed * 7 // 8 - 2 * layout.live_nbytes) // layout.record_nbytes
     trial = _Trial(problem, steps, max(1, min(steps, _STEPS, rows)))
     costs = trial.costs(reverse)
-    return costs if disk is None else replace(costs, **trial.rates(disk))
+    return costs if disk is None else replace(costs, **trial.rates(disk, allowed // 8))
 
 
 class _Trial:
@@ -160,11 +164,12 @@ class _Trial:
             problem, self._arena, (self._events.append,), furthest=sys.maxsize
         )
 
-    def rates(self, store: Store) -> dict[str, float]:
+    def rates(self, store: Store, most_nbytes: int) -> dict[str, float]:
         """Bytes per second to and from a store, with restarts of the problem's size."""
         live = self._arena.live().state(self._arena.step)
         is_packing = isinstance(store, Compressed)
-        sample = [_part(_active(row) if is_packing else row, _SAMPLE // len(live)) for row in live]
+        share = min(_SAMPLE, most_nbytes) // len(live)
+        sample = [_part(_active(row) if is_packing else row, share) for row in live]
         rows = _adjacent(sample)
         writes, reads = [], []
         for step in range(_REPEATS):

@@ -223,6 +223,12 @@ def _choose(
     if not isinstance(choice, str):
         schedule = _replayable(choice)
         demand = demand.with_room_for(largest_item_nbytes(schedule, demand))
+        if budget.memory_nbytes < demand.live_nbytes:
+            raise BudgetTooSmall(
+                f"{budget.memory_nbytes} bytes of memory do not hold the live rows and the buffers "
+                f"of the schedule that is given: give at least {demand.live_nbytes}",
+                demand.live_nbytes,
+            )
         found = predict(schedule, demand, budget, costs)
         name = type(schedule).__name__
         only = Alternative(name, found.forward_steps, found, "given")

@@ -24,7 +24,7 @@ from retrograd.plans import Plan
 from retrograd.problem import OpenProblem, Problem
 from retrograd.recovery import rest_of
 from retrograd.report import report
-from retrograd.sizes import Size, format_nbytes, free_nbytes, parse_disk
+from retrograd.sizes import Size, format_nbytes, free_nbytes, parse_budget, parse_disk
 from retrograd.stores.arena import Arena
 from retrograd.stores.background import Background
 from retrograd.stores.codecs import Codec, codec_of
@@ -129,7 +129,8 @@ class Run:
         if place is not None:
             disk = place.nbytes
         if (disk or (place and place.is_memory)) and costs is None and problem.steps is not None:
-            costs = _measured(problem, place, self._stores)
+            most = parse_budget(memory, problem.keep_all_nbytes)
+            costs = _measured(problem, place, self._stores, most)
         self._chosen = _choose(problem, memory, disk, costs, sweeps, place, schedule)
         if hasattr(problem, "compares_replays"):
             problem.compares_replays = place is None or place.is_exact
@@ -441,11 +442,13 @@ def place_of(
     return Place(scratch, codec_of(compress), nbytes)
 
 
-def _measured(problem: Problem, place: Place | None, stores: Mapping[Tier, Store]) -> Costs:
+def _measured(
+    problem: Problem, place: Place | None, stores: Mapping[Tier, Store], most_nbytes: int
+) -> Costs:
     if place is None:
-        return calibrate(problem, stores)
+        return calibrate(problem, stores, memory_nbytes=most_nbytes)
     with closing(place.store()) as store:
-        return calibrate(problem, {DISK: store})
+        return calibrate(problem, {DISK: store}, memory_nbytes=most_nbytes)
 
 
 def _refuse_what_is_not_there(nbytes: int) -> None:

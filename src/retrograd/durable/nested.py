@@ -22,9 +22,9 @@ def taken_apart(value: Any) -> dict[str, NDArray[Any]]:
     NotSupported
         for what consists of anything else than tuples, lists, dicts, arrays and numbers.
 
-    >>> apart = taken_apart((np.arange(3), {"misfit": 0.5, "terms": [np.float32(2)]}))
+    >>> apart = taken_apart((np.arange(3), {"misfit": 0.5, "terms": [2]}))
     >>> put_together(apart)
-    (array([0, 1, 2]), {'misfit': 0.5, 'terms': [np.float32(2.0)]})
+    (array([0, 1, 2]), {'misfit': 0.5, 'terms': [2]})
     """
     arrays: dict[str, NDArray[Any]] = {}
     form = json.dumps(_form(value, arrays))

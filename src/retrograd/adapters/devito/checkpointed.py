@@ -18,7 +18,7 @@ from retrograd.events import Observer
 from retrograd.planner import Choice
 from retrograd.plans import Plan
 from retrograd.run import INTERVAL, Result, Run, place_of
-from retrograd.sizes import Size
+from retrograd.sizes import Size, parse_budget
 from retrograd.stores.tier import Store
 from retrograd.sweep import Tally
 
@@ -124,8 +124,14 @@ class CheckpointedRun:
             place = place_of(
                 self._problem, *(self._options[name] for name in ("disk", "scratch", "compress"))
             )
+            most = parse_budget(self._options["memory"], self._problem.keep_all_nbytes)
             with closing(place.store()) as store:
-                self._costs = calibrate(self._problem, {DISK: store, **stores}, reverse=False)
+                self._costs = calibrate(
+                    self._problem,
+                    {DISK: store, **stores},
+                    memory_nbytes=most,
+                    reverse=False,
+                )
         run = Run(self._problem, costs=self._costs, **self._options)
         run.observers = self.observers
         return run
