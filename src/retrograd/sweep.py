@@ -157,7 +157,8 @@ class Sweep:
             raise error
         position = self._position
         for item in error.items:
-            position.lose(item.start, item.stop) if isinstance(item, Item) else None
+            if isinstance(item, Item):
+                position.lose(item.start, item.stop)
         if not isinstance(self._executor.action, Save | Drop | Forget):
             position.live = None  # its rows are not what they were
         self._arena.forget(0, self._problem.steps or 0)
@@ -177,6 +178,7 @@ class Sweep:
         for action in self._followed():
             yield action
             if isinstance(action, Advance | Record) and self._ends_at(action.stop):
+                self._position.follow(action)
                 return
 
     def _ends_at(self, step: int) -> bool:
