@@ -71,7 +71,10 @@ def rest_of(plan: Plan, position: Position, failures: Sequence[StoreFailed]) -> 
     except (InvalidArgument, BudgetTooSmall) as reason:
         if error is None:
             raise
-        error.add_note(f"retrograd: and there is no other way to go on: {reason}")
+        error.add_note(
+            f"retrograd: and there is no other way to go on: {reason}; run it again, with more "
+            "memory= or another scratch="
+        )
         raise error from None
     if error is not None:
         warnings.warn(Recovered(f"{error}; the run goes on without"), stacklevel=2)

@@ -416,7 +416,11 @@ class Place:
             plain = HeldStore(budget_nbytes)
         else:
             plain = disk = DiskStore(self.scratch, budget_nbytes)
-            disk.reserve()
+            try:
+                disk.reserve()
+            except BaseException:
+                disk.close()
+                raise
         return plain if self.codec is None else Compressed(plain, self.codec)
 
     def stores(self, plan: Plan) -> dict[Tier, Store]:
