@@ -270,7 +270,7 @@ def test_the_directory_is_removed(when: str, tmp_path: Path) -> None:
     assert is_empty(tmp_path)
 
 
-@pytest.mark.parametrize(("nbytes", "compress"), [(0, None), (100, "lossless"), (PAGE, None)])
+@pytest.mark.parametrize(("nbytes", "compress"), [(0, None), (PAGE, "lossless")])
 @pytest.mark.parametrize("schedule", ["auto", "h-revolve", "blocks"])
 def test_the_file_becomes_shorter(
     schedule: str, compress: str | None, nbytes: int, tmp_path: Path
@@ -302,7 +302,7 @@ def test_a_bit_of_the_first_item_changes(schedule: str, tmp_path: Path) -> None:
 
 
 @recovering
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", ["multistage", "tiered-mixed", "blocks"])
 def test_a_bit_anywhere_changes_at_any_time(schedule: str, tmp_path: Path) -> None:
     random = np.random.default_rng(len(schedule))
     recovered = 0
@@ -337,6 +337,15 @@ def test_two_bits_of_a_page_change_in_opposite_directions(tmp_path: Path) -> Non
         clear, is_set = (int(np.argmax(words >> 22 & 1 == bit)) for bit in (0, 1))
         for word in clear, is_set:
             flip(run, 8 * word + 2, 64)
+        assert bits(run.reverse()) == TRUTH
+
+
+@recovering
+def test_two_signs_of_a_page_change(tmp_path: Path) -> None:
+    with run_of(Loop(), tmp_path) as run:
+        run.forward()
+        for word in (300, 400):
+            flip(run, 8 * word + 7, 128)
         assert bits(run.reverse()) == TRUTH
 
 
@@ -564,7 +573,7 @@ def interrupted_at_any_moment(
     return interrupted
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", ["multistage", "blocks"])
 def test_interrupts_at_any_moment(schedule: str, tmp_path: Path) -> None:
     assert interrupted_at_any_moment(schedule, None, tmp_path, 5) > 0
 
@@ -704,8 +713,10 @@ CARRIED: dict[str, Any] = {
 
 @recovering
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning")
-@pytest.mark.parametrize("where", ["disk", "memory"])
-@pytest.mark.parametrize("carried", CARRIED)
+@pytest.mark.parametrize(
+    ("carried", "where"),
+    [*((name, "disk") for name in CARRIED), *((name, "memory") for name in ("noise", "9 arrays"))],
+)
 def test_compression_without_loss(carried: str, where: str, tmp_path: Path) -> None:
     problem = Carrying(CARRIED[carried])
     expected = retrograd.gradient(problem, memory="3/1", schedule="keep-all").gradient
@@ -766,8 +777,10 @@ class Linear(retrograd.arrays.Problem):
 
 
 @recovering
-@pytest.mark.parametrize("where", ["disk", "memory"])
-@pytest.mark.parametrize(("dtype", "tolerance"), [("f8", 1e-2), ("f8", 1e-7), ("f4", 1e-4)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance", "where"),
+    [("f8", 1e-2, "disk"), ("f8", 1e-7, "disk"), ("f4", 1e-4, "disk"), ("f8", 1e-4, "memory")],
+)
 def test_compression_with_a_tolerance(
     dtype: str, tolerance: float, where: str, tmp_path: Path
 ) -> None:

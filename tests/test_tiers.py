@@ -70,6 +70,14 @@ def test_every_number_of_steps_at_every_memory(record: bool, free: bool, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_closed_run_is_not_used_again(tmp_path: Path) -> None:
+    run = retrograd.Run(problem(9), memory=30_000, disk=10**6, costs=FAST, scratch=tmp_path)
+    run.close()
+    run.close()
+    with pytest.raises(retrograd.Error, match="the run is closed: make another one"):
+        run.forward()
+
+
 def test_the_cost_of_a_disk_is_measured_where_it_is_not_given(tmp_path: Path) -> None:
     run = retrograd.Run(problem(60), memory="1/4", disk="1/1", scratch=tmp_path)
     assert run.plan.costs is not None

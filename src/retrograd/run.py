@@ -141,6 +141,7 @@ class Run:
         self.observers = list(observers)
         self._arena: Arena | None = None
         self._sweep: Sweep | None = None
+        self._is_closed = False
 
     @property
     def plan(self) -> Plan:
@@ -197,6 +198,8 @@ class Run:
         NotSupported
             if the problem, or a schedule of several sweeps, cannot be gone on with.
         """
+        if self._is_closed:
+            raise OutOfOrder("the run is closed: make another one")
         self._end_sweep()
         self._outcome = None
         if not keep:
@@ -255,7 +258,7 @@ class Run:
     def close(self) -> None:
         """Give memory, threads and disk back now, not when the run is no longer in use."""
         self._end_sweep()
-        self._arena = None
+        self._arena, self._is_closed = None, True
         for store in self._stores.values():
             store.close()
 

@@ -86,11 +86,11 @@ def limited(scratch: str, nbytes: str, compress: str) -> None:
     loop, options = Loop(), {"compress": compress or None}
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(nbytes), hard))
     try:
-        run_of(loop, scratch, **options)
+        run_of(loop, scratch, "tiered-mixed", **options)
     except StoreFull as error:
         _say(error)
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    with run_of(loop, scratch, **options) as run, warnings.catch_warnings():
+    with run_of(loop, scratch, "tiered-mixed", **options) as run, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(nbytes), hard))
         run.forward()
@@ -100,7 +100,7 @@ def limited(scratch: str, nbytes: str, compress: str) -> None:
 
 def again_and_again(scratch: str, times: str) -> None:
     """Make gradients as soon as a line is read."""
-    with run_of(Loop(), scratch) as run:
+    with run_of(Loop(), scratch, "tiered-mixed") as run:
         _say("ready")
         sys.stdin.readline()
         _say(*{gradient(run).hex() for _ in range(int(times))})

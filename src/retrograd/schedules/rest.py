@@ -86,8 +86,9 @@ class Rest:
     def __post_init__(self) -> None:
         starts = [step for step, _ in self.restarts] + [start for start, _, _ in self.records]
         if self.adjoint and not self.free_start and self.live != 0 and min(starts, default=1):
+            above = self.adjoint if self.live is None else self.live
             raise InvalidArgument(
-                f"of the steps below {min(starts, default=self.adjoint)} nothing is kept, and the "
+                f"of the steps below {min(starts, default=above)} nothing is kept, and the "
                 "initial state cannot be made again: they cannot be computed"
             )
 
