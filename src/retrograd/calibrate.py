@@ -235,7 +235,7 @@ class _Trial:
 
 
 def _active(row: NDArray[Any]) -> NDArray[Any]:
-    """The smallest box of an array outside which it is almost zero.
+    """The smallest box of an array outside which it is almost zero, as often as fills the array.
 
     Compression is judged by it: a wave that has just begun leaves most of its field at zero, which
     takes no room, and it will not stay so.
@@ -250,7 +250,8 @@ def _active(row: NDArray[Any]) -> NDArray[Any]:
         others = tuple(other for other in range(row.ndim) if other != axis)
         where = np.flatnonzero(inside.any(axis=others))
         box.append(slice(where[0], where[-1] + 1))
-    return np.ascontiguousarray(row[tuple(box)])
+    active = row[tuple(box)]
+    return np.concatenate([active] * max(1, row.nbytes // active.nbytes))
 
 
 def _part(row: NDArray[Any], nbytes: int) -> NDArray[Any]:
