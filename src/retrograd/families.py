@@ -306,7 +306,7 @@ FAMILIES: Final = (
         longest=_LONGEST_TABLE,
         waited=(0.0, 0.1, 0.4, 1.0),
     ),
-    Family("blocks", _blocks, _nothing, needs_disk=True, longest=200_000, items=_block_items),
+    Family("blocks", _blocks, _nothing, needs_disk=True, longest=20_000, items=_block_items),
     Family("h-revolve", _h_revolve, _restart, needs_disk=True, most_cells=400_000),
     Family("multistage", _multistage, _restart, needs_disk=True, longest=20_000),
     Family("disk-revolve", _disk_revolve, _restart_beside_disk, needs_disk=True, longest=2_000),

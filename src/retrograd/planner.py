@@ -242,7 +242,8 @@ def _choose(
     possible = [one for one in made if one.schedule is not None and choice in ("auto", one.name)]
     if not possible:
         named = next(one for one in made if one.name == choice)
-        raise InvalidArgument(f"the schedule {choice!r} is {named.hindrance}: give that as disk=")
+        how = ": give that as disk=" if named.hindrance.endswith("of disk") else ""
+        raise InvalidArgument(f"the schedule {choice!r} is {named.hindrance}{how}")
     best = min(possible, key=lambda one: one.rank)
     assert best.schedule is not None
     found = best.prediction or predict(best.schedule, best.demand, budget, costs)
@@ -413,7 +414,10 @@ def _memories(family: Family, demand: Demand, budget: Budget, costs: Costs) -> I
 def _predicted(
     family: Family, demand: Demand, budget: Budget, costs: Costs, waited: float
 ) -> _Candidate:
-    schedule = family.make(demand, room_of(demand, budget, costs, waited=waited))
+    try:
+        schedule = family.make(demand, room_of(demand, budget, costs, waited=waited))
+    except InvalidArgument as error:  # more than can be tabulated
+        return _Candidate(family.name, demand, None, None, f"impossible: {error}")
     found = predict(schedule, demand, replace(budget, disk_nbytes=_ANY), costs)
     if found.disk_nbytes > budget.disk_nbytes:
         needed = format_nbytes(found.disk_nbytes)
