@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import warnings
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,35 @@ def test_a_closed_run_is_not_used_again(tmp_path: Path) -> None:
     run.close()
     with pytest.raises(retrograd.Error, match="the run is closed: make another one"):
         run.forward()
+
+
+def test_a_store_of_ones_own_stays_open(tmp_path: Path) -> None:
+    options = {"memory": 30_000, "disk": 10**6, "costs": FAST}
+    schedule = retrograd.Blocks(20, 4, 2)
+    with closing(retrograd.stores.DiskStore(tmp_path)) as store:
+        found = [
+            retrograd.gradient(
+                problem(20), schedule=schedule, stores={"disk": store}, **options
+            ).gradient.tobytes()
+            for _ in range(2)
+        ]
+    expected = retrograd.gradient(problem(20), memory="9/1", schedule="keep-all").gradient
+    assert found == [expected.tobytes()] * 2
+
+
+def test_a_lossy_store_of_ones_own_and_an_exact_run_share_a_problem() -> None:
+    case, schedule = problem(20), retrograd.Blocks(20, 4, 2)
+    options = {"memory": 30_000, "disk": 10**6, "costs": FAST, "schedule": schedule}
+    codec = retrograd.stores.Tolerance(1e-2)
+    lossy = retrograd.stores.Compressed(retrograd.stores.HeldStore(), codec)
+    runs = [retrograd.Run(case, stores={"disk": lossy}, **options), retrograd.Run(case, **options)]
+    gradients = []
+    for run in runs:
+        run.forward()
+        gradients.append(run.reverse().gradient)
+    expected = retrograd.gradient(problem(20), memory="9/1", schedule="keep-all").gradient
+    assert gradients[1].tobytes() == expected.tobytes()
+    assert 0 < np.abs(gradients[0] - expected).max() < 1e-2 * np.abs(expected).max()
 
 
 def test_the_cost_of_a_disk_is_measured_where_it_is_not_given(tmp_path: Path) -> None:

@@ -132,12 +132,12 @@ class Run:
             most = parse_budget(memory, problem.keep_all_nbytes)
             costs = _measured(problem, place, self._stores, most)
         self._chosen = _choose(problem, memory, disk, costs, sweeps, place, schedule)
-        if hasattr(problem, "compares_replays"):
-            problem.compares_replays = place is None or place.is_exact
         self._compression = "none" if place is None else str(place.codec or "none")
         self._outcome: Plan | None = None
+        self._own_stores: dict[Tier, Store] = {}
         if place is not None and isinstance(self._chosen, Plan):
-            self._stores |= place.stores(self._chosen)
+            self._own_stores = place.stores(self._chosen)
+            self._stores |= self._own_stores
         self.observers = list(observers)
         self._arena: Arena | None = None
         self._sweep: Sweep | None = None
@@ -204,6 +204,8 @@ class Run:
         self._outcome = None
         if not keep:
             return self._forward_only()
+        if hasattr(self.problem, "compares_replays"):
+            self.problem.compares_replays = not any(map(_loses_bits, self._stores.values()))
         keeper = None if resume is None else self._keeper(resume, interval)
         arena = self._arena_of(self._chosen.arena_nbytes)
         sweep: Sweep
@@ -259,7 +261,7 @@ class Run:
         """Give memory, threads and disk back now, not when the run is no longer in use."""
         self._end_sweep()
         self._arena, self._is_closed = None, True
-        for store in self._stores.values():
+        for store in self._own_stores.values():
             store.close()
 
     def __enter__(self) -> Run:
@@ -403,11 +405,6 @@ class Place:
     nbytes: int
 
     @property
-    def is_exact(self) -> bool:
-        """Whether every bit comes back."""
-        return self.codec is None or self.codec.is_lossless
-
-    @property
     def is_memory(self) -> bool:
         """Whether items stay in memory, compressed."""
         return not self.nbytes and self.codec is not None
@@ -439,6 +436,15 @@ class Place:
         if self.is_memory:
             return {DISK: store}
         return {DISK: Background(store, plan.demand.buffer_nbytes, plan.demand.buffers)}
+
+
+def _loses_bits(store: Store | None) -> bool:
+    """Whether a store, or one that it wraps, compresses with loss."""
+    while store is not None:
+        if isinstance(store, Compressed) and not store.codec.is_lossless:
+            return True
+        store = getattr(store, "inner", None)
+    return False
 
 
 def place_of(

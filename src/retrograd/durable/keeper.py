@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from retrograd.actions import Tier
 from retrograd.durable.journal import Journal
-from retrograd.errors import ItemLost
+from retrograd.errors import ItemLost, NotSupported
 from retrograd.position import Position
 from retrograd.stores.tier import Item, Rows
 
@@ -139,8 +139,17 @@ class Keeper:
     # As a store: restarts are read; the keeper itself decides when they are given up.
 
     def save(self, item: Item, rows: Rows) -> None:
-        """Never called: schedules save to other tiers."""
-        raise NotImplementedError
+        """Refused: what is put here is chosen by time, not by a schedule.
+
+        Raises
+        ------
+        NotSupported
+            always.
+        """
+        raise NotSupported(
+            f"{item} cannot be saved in tier {DURABLE!r}, which the run itself fills: save it in "
+            "another tier"
+        )
 
     def restore(self, item: Item, rows: Rows) -> None:
         """Read a restart."""
