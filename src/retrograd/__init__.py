@@ -12,7 +12,8 @@ from retrograd.errors import Error
 from retrograd.layout import StateRows
 from retrograd.planner import plan
 from retrograd.plans import Plan
-from retrograd.run import Result, Run, gradient
+from retrograd.result import Result
+from retrograd.run import Run, gradient
 from retrograd.schedules import (
     Blocks,
     DiskRevolve,

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from retrograd.actions import Action
 from retrograd.arguments import flag, whole
+from retrograd.candidates import made_for, smallest_nbytes
 from retrograd.cost import Costs
 from retrograd.demand import Budget, Demand
 from retrograd.errors import BudgetTooSmall, InvalidArgument
-from retrograd.families import FAMILIES, NAMES, Family, Room, Schedule, room_of
+from retrograd.families import FAMILIES, NAMES, Family, Room, room_of
 from retrograd.layout import Layout, StateRows
 from retrograd.overlap import largest_item_nbytes
 from retrograd.plans import Alternative, Plan
-from retrograd.prediction import Prediction, predict
+from retrograd.prediction import predict
 from retrograd.schedules import Sweeps, smallest_memory_units
 from retrograd.sizes import Size, format_nbytes, parse_budget, parse_disk, parse_nbytes
 from retrograd.suggest import nearest
@@ -24,19 +25,14 @@ from retrograd.suggest import nearest
 Choice: TypeAlias = str | Iterable[Action]
 """A schedule's name, or the schedule itself: any iterable of actions that can be iterated twice."""
 
-
-_ANY: Final = 1 << 62
-"""More bytes than any disk has."""
-
 BUFFERS: Final = 2
 """One is filled or emptied while the other one is on its way."""
 
 _PACKED_SHARES: Final = (0.0, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
+"""Of the memory, for compressed items; each is tried."""
 
 CODEC_BUFFERS: Final = 2
 """An item that compression cannot shorten, an eighth more as it grows, and one encoded array."""
-
-_RECORDS_LESS: Final = 8
 
 
 def plan(
@@ -238,7 +234,7 @@ def _choose(
     room = room_of(demand, budget, costs)
     families = _families(choice, demand, room)
     _refuse_small(choice, families, demand, budget, room)
-    made = [_made(family, demand, budget, costs, room) for family in families]
+    made = [made_for(family, demand, budget, costs, room) for family in families]
     possible = [one for one in made if one.schedule is not None and choice in ("auto", one.name)]
     if not possible:
         named = next(one for one in made if one.name == choice)
@@ -321,115 +317,13 @@ def _families(choice: str, demand: Demand, room: Room) -> list[Family]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A kind of schedule, made for a demand, or what stands against it."""
-
-    name: str
-    demand: Demand
-    schedule: Schedule | None
-    prediction: Prediction | None
-    hindrance: str = ""
-
-    @property
-    def rank(self) -> float:
-        """What is to be as small as possible: seconds where they are known, else steps."""
-        assert self.schedule is not None
-        if self.prediction is None or self.prediction.seconds is None:
-            return self.schedule.forward_steps
-        return self.prediction.seconds
-
-    def alternative(self, best: _Candidate) -> Alternative:
-        """What the plan says of it."""
-        if self.schedule is None:
-            return Alternative(self.name, None, None, self.hindrance)
-        verdict = "chosen" if self is best else self._against(best)
-        return Alternative(self.name, self.schedule.forward_steps, self.prediction, verdict)
-
-    def _against(self, best: _Candidate) -> str:
-        """Why it was not chosen."""
-        assert self.schedule is not None and best.schedule is not None
-        steps = self.schedule.forward_steps - best.schedule.forward_steps
-        words = []
-        if self.prediction is not None and self.prediction.seconds is not None:
-            words = _difference(self.rank - best.rank, "s", "less")
-        words += _difference(steps, "forward steps", "fewer")
-        return ", ".join(words) or "the same"
-
-
-def _difference(by: float, unit: str, less: str) -> list[str]:
-    if not by:
-        return []
-    return [f"{abs(by):.6g} more {unit}" if by > 0 else f"{abs(by):.6g} {less} {unit}"]
-
-
-def _made(
-    family: Family, demand: Demand, budget: Budget, costs: Costs | None, room: Room
-) -> _Candidate:
-    """Make a schedule, and predict what it takes if that is wanted."""
-    smallest = _smallest(family, demand, room)
-    if budget.memory_nbytes < smallest:
-        hindrance = f"impossible: needs {format_nbytes(smallest)}"
-        return _Candidate(family.name, demand, None, None, hindrance)
-    if costs is None:
-        return _Candidate(family.name, demand, family.make(demand, room), None)
-    made = [
-        _predicted(family, buffered, replace(budget, memory_nbytes=nbytes), costs, waited)
-        for buffered in _buffered(family, demand, room)
-        for nbytes in _memories(family, buffered, budget, costs)
-        if nbytes >= buffered.live_nbytes + family.smallest(buffered, room.disk_slots)
-        for waited in (family.waited if buffered.buffers else (1.0,))
-    ]
-    return min(made, key=lambda one: one.rank if one.schedule is not None else math.inf)
-
-
-def _buffered(family: Family, demand: Demand, room: Room) -> Iterator[Demand]:
-    """The demand, with each size of buffers that is worth a try."""
-    if not family.needs_disk or not demand.buffers + demand.codec_buffers:
-        yield demand
-        return
-    for nbytes in family.items(demand, room.memory_nbytes):
-        yield demand.with_room_for(nbytes)
-
-
-def _smallest(family: Family, demand: Demand, room: Room) -> int:
-    """The fewest bytes of memory for which a kind of schedule can be made."""
-    return min(
-        one.live_nbytes + family.smallest(one, room.disk_slots)
-        for one in _buffered(family, demand, room)
-    )
-
-
-def _memories(family: Family, demand: Demand, budget: Budget, costs: Costs) -> Iterator[int]:
-    """The memory there is; where calls cost more than steps, a little less may be faster.
-
-    A schedule that runs the fewest steps may make a few more calls than one in less memory.
-    """
-    yield budget.memory_nbytes
-    if family.shares_memory and costs.forward_call + costs.reverse_call > costs.forward_step:
-        for records in range(1, _RECORDS_LESS + 1):
-            yield budget.memory_nbytes - records * demand.record_nbytes
-
-
-def _predicted(
-    family: Family, demand: Demand, budget: Budget, costs: Costs, waited: float
-) -> _Candidate:
-    try:
-        schedule = family.make(demand, room_of(demand, budget, costs, waited=waited))
-    except InvalidArgument as error:  # more than can be tabulated
-        return _Candidate(family.name, demand, None, None, f"impossible: {error}")
-    found = predict(schedule, demand, replace(budget, disk_nbytes=_ANY), costs)
-    if found.disk_nbytes > budget.disk_nbytes:
-        needed = format_nbytes(found.disk_nbytes)
-        return _Candidate(family.name, demand, None, None, f"impossible: needs {needed} of disk")
-    return _Candidate(family.name, demand, schedule, found)
-
-
 def _refuse_small(
     choice: str, families: list[Family], demand: Demand, budget: Budget, room: Room
 ) -> None:
     smallest = min(
-        _smallest(family, demand, room) for family in families if choice in ("auto", family.name)
+        smallest_nbytes(family, demand, room)
+        for family in families
+        if choice in ("auto", family.name)
     )
     if budget.memory_nbytes >= smallest:
         return

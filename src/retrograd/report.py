@@ -8,7 +8,7 @@ from retrograd.events import Kind
 from retrograd.sizes import format_nbytes
 
 if TYPE_CHECKING:
-    from retrograd.run import Result
+    from retrograd.result import Result
     from retrograd.stores.compressed import Statistics
 
 

@@ -5,33 +5,32 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from retrograd.actions import DISK, Advance, Tier
 from retrograd.arguments import whole
 from retrograd.calibrate import calibrate
 from retrograd.cost import Costs
 from retrograd.durable.keeper import Keeper
-from retrograd.errors import InvalidArgument, NotEnoughMemory, NotSupported, OutOfOrder, StoreFailed
+from retrograd.errors import InvalidArgument, NotEnoughMemory, NotSupported, OutOfOrder
 from retrograd.events import Observer
 from retrograd.online_plan import OnlinePlan, plan_online
+from retrograd.place import Place, loses_bits, place_of
 from retrograd.planner import Choice, plan_layout
 from retrograd.plans import Plan
 from retrograd.problem import OpenProblem, Problem
 from retrograd.recovery import rest_of
-from retrograd.report import report
-from retrograd.sizes import Size, format_nbytes, free_nbytes, parse_budget, parse_disk
+from retrograd.result import Result
+from retrograd.sizes import Size, format_nbytes, free_nbytes, parse_budget
 from retrograd.stores.arena import Arena
 from retrograd.stores.background import Background
-from retrograd.stores.codecs import Codec, codec_of
 from retrograd.stores.compressed import Compressed, Statistics
-from retrograd.stores.disk import DiskStore
 from retrograd.stores.sliding import SlidingArena
-from retrograd.stores.tier import HeldStore, Store
+from retrograd.stores.tier import Store
 from retrograd.stores.transfer_thread import Transfers
 from retrograd.sweep import OpenSweep, Sweep, Tally, resumable
 
@@ -40,43 +39,6 @@ INTERVAL: Final = 60.0
 
 _FORWARD_ONLY_ROWS: Final = 32
 """Rows for a forward run that keeps nothing; more would save no time worth the memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A gradient, and what it took.
-
-    Attributes
-    ----------
-    gradient : what the problem's reverse sweep produced.
-    plan : what was chosen and predicted.
-    tally : steps, calls and seconds by kind, and the events.
-    arena_nbytes : bytes of the one allocation that held restarts, records and live rows.
-    seconds : from the start of the forward to the end of the reverse sweep.
-    failures : what went wrong in a tier and was made good.
-    resumed : where an earlier process had left the run; empty if there was none.
-    transfers : what was written and read in the background, if anything.
-    compression : what was compressed, if anything.
-    """
-
-    gradient: Any
-    plan: Plan
-    tally: Tally
-    arena_nbytes: int
-    seconds: float
-    failures: tuple[StoreFailed, ...] = ()
-    resumed: str = ""
-    transfers: Transfers | None = None
-    compression: Statistics | None = None
-
-    @property
-    def steps(self) -> int:
-        """How many steps the forward made."""
-        return self.plan.steps
-
-    def report(self) -> str:
-        """What was chosen, and steps and seconds by kind, as text."""
-        return report(self)
 
 
 class Run:
@@ -205,7 +167,7 @@ class Run:
         if not keep:
             return self._forward_only()
         if hasattr(self.problem, "compares_replays"):
-            self.problem.compares_replays = not any(map(_loses_bits, self._stores.values()))
+            self.problem.compares_replays = not any(map(loses_bits, self._stores.values()))
         keeper = None if resume is None else self._keeper(resume, interval)
         arena = self._arena_of(self._chosen.arena_nbytes)
         sweep: Sweep
@@ -387,72 +349,6 @@ def _open(problem: Problem) -> OpenProblem:
         f"{type(problem).__name__}.steps is None, and it has no is_over(rows, step) and "
         "most_steps that say when the forward ends: write them, or give the number of steps"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a run keeps what does not stay in the arena, and how it is written there.
-
-    Attributes
-    ----------
-    scratch : a directory; None for the system's temporary one.
-    codec : what items are compressed with, if they are.
-    nbytes : the budget on disk.
-    """
-
-    scratch: Path | str | None
-    codec: Codec | None
-    nbytes: int
-
-    @property
-    def is_memory(self) -> bool:
-        """Whether items stay in memory, compressed."""
-        return not self.nbytes and self.codec is not None
-
-    def store(self, budget_nbytes: int | None = None) -> Store:
-        """A store, in the foreground; its room on the disk is taken now."""
-        plain: Store
-        if self.is_memory:
-            plain = HeldStore(budget_nbytes)
-        else:
-            plain = disk = DiskStore(self.scratch, budget_nbytes)
-            try:
-                disk.reserve()
-            except BaseException:
-                disk.close()
-                raise
-        return plain if self.codec is None else Compressed(plain, self.codec)
-
-    def stores(self, plan: Plan) -> dict[Tier, Store]:
-        """A file on disk with transfers in the background, if the plan uses it.
-
-        What is compressed may take all of the budget, since nobody knows beforehand how much it
-        takes; otherwise it is known to a byte.
-        """
-        nbytes = plan.prediction.disk_nbytes
-        if not nbytes:
-            return {}
-        store = self.store(nbytes if self.codec is None else plan.budget.disk_nbytes)
-        if self.is_memory:
-            return {DISK: store}
-        return {DISK: Background(store, plan.demand.buffer_nbytes, plan.demand.buffers)}
-
-
-def _loses_bits(store: Store | None) -> bool:
-    """Whether a store, or one that it wraps, compresses with loss."""
-    while store is not None:
-        if isinstance(store, Compressed) and not store.codec.is_lossless:
-            return True
-        store = getattr(store, "inner", None)
-    return False
-
-
-def place_of(
-    problem: Problem, disk: Size, scratch: Path | str | None, compress: str | float | None
-) -> Place:
-    """What these arguments of `Run` ask for."""
-    nbytes = parse_disk(disk, problem.keep_all_nbytes, scratch)
-    return Place(scratch, codec_of(compress), nbytes)
 
 
 def _measured(

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from retrograd.actions import DISK, Action, Advance, Record, Reverse, Tier
 from retrograd.errors import InvalidArgument
 from retrograd.plans import Plan
-from retrograd.run import Result
+from retrograd.result import Result
 from retrograd.sizes import format_nbytes
 from retrograd.timeline import Timeline, from_actions, from_events
 

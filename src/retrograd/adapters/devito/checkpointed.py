@@ -15,9 +15,11 @@ from retrograd.calibrate import calibrate
 from retrograd.cost import Costs
 from retrograd.errors import OutOfOrder
 from retrograd.events import Observer
+from retrograd.place import place_of
 from retrograd.planner import Choice
 from retrograd.plans import Plan
-from retrograd.run import INTERVAL, Result, Run, place_of
+from retrograd.result import Result
+from retrograd.run import INTERVAL, Run
 from retrograd.sizes import Size, parse_budget
 from retrograd.stores.tier import Store
 from retrograd.sweep import Tally
