@@ -226,3 +226,12 @@ def test_a_million_steps_do_not_recurse() -> None:
     plan = retrograd.plan(10**6, 2, 1, 1000)
     assert 10**6 < plan.forward_steps < 3 * 10**6
     assert plan.peak_nbytes <= 1000
+
+
+def test_what_cannot_be_tabulated_is_refused_by_name() -> None:
+    sizes = {"restart_nbytes": 16 * 10**6, "record_nbytes": 8 * 10**6, "live_nbytes": 24 * 10**6}
+    options = {"disk": "200 GB", "costs": COSTS, "state_rows": ROWS, "schedule": "tiered-mixed"}
+    with pytest.raises(
+        InvalidArgument, match="impossible: 20000 steps .* use Mixed without a disk"
+    ):
+        retrograd.plan(20_000, **sizes, memory="2 GB", free_start=True, **options)

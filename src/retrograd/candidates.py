@@ -18,6 +18,9 @@ from retrograd.sizes import format_nbytes
 _ANY: Final = 1 << 62
 """More bytes than any disk has."""
 
+_MANY: Final = 5_000
+"""Steps for which a table is worth making once, and not several times."""
+
 _RECORDS_LESS: Final = 8
 
 
@@ -78,7 +81,7 @@ def made_for(
         for buffered in _buffered(family, demand, room)
         for nbytes in _memories(family, buffered, budget, costs)
         if nbytes >= buffered.live_nbytes + family.smallest(buffered, room.disk_slots)
-        for waited in (family.waited if buffered.buffers else (1.0,))
+        for waited in _shares_waited(family, buffered)
     ]
     return min(made, key=lambda one: one.rank if one.schedule is not None else math.inf)
 
@@ -98,6 +101,13 @@ def smallest_nbytes(family: Family, demand: Demand, room: Room) -> int:
         one.live_nbytes + family.smallest(one, room.disk_slots)
         for one in _buffered(family, demand, room)
     )
+
+
+def _shares_waited(family: Family, demand: Demand) -> tuple[float, ...]:
+    """The shares of transfers to assume that are waited for; for many steps only the first."""
+    if not demand.buffers:
+        return (1.0,)
+    return family.waited if demand.steps <= _MANY else family.waited[:1]
 
 
 def _memories(family: Family, demand: Demand, budget: Budget, costs: Costs) -> Iterator[int]:
