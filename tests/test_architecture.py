@@ -56,7 +56,7 @@ MAY_IMPORT = {
     "pace": "errors",
     "executor": "actions errors events pace problem stores",
     "report": "events result sizes stores",
-    "result": "errors plans report stores sweep",
+    "result": "durable errors plans report stores sweep",
     "place": "actions plans problem sizes stores",
     "sweep": "actions durable errors events executor foresight position problem stores",
     "run": "actions arguments calibrate cost durable errors events online_plan place planner plans "

@@ -105,3 +105,20 @@ def test_a_disk_without_costs_is_measured_by_gradient() -> None:
     assert result.plan.name == "keep-all"
     assert result.plan.seconds is not None
     assert result.plan.seconds > 30 * 0.004
+
+
+def test_costs_are_remembered_for_each_way_of_compressing(tmp_path: Path) -> None:
+    stores = retrograd.stores
+    case = retrograd.arrays.Problem(
+        lambda u, k: u * 0.9, lambda a, u, k: a * 0.9, np.linspace(1, 2, 2000), 50
+    )
+    cache = tmp_path / "costs.json"
+    codecs = stores.Lossless(), stores.Tolerance(1e-3), stores.Tolerance(1e-6)
+    found = [
+        retrograd.calibrate(
+            case, {"disk": stores.Compressed(stores.HeldStore(), codec)}, cache=cache
+        )
+        for codec in codecs
+    ]
+    assert len(json.loads(cache.read_text())) == 3
+    assert found[1].disk_ratio > found[2].disk_ratio > 1

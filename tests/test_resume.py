@@ -166,8 +166,11 @@ def test_without_an_interval_little_is_written(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("keep_forward", "keep_outputs", "keep_reverse"):
             patch.setattr(Keeper, name, noting(getattr(Keeper, name)))
-        gradient(problem(), "mixed", tmp_path, interval=60.0)
+        result = gradient(problem(), "mixed", tmp_path, interval=60.0)
     assert writes == ["keep_outputs", "keep_reverse"]
+    assert result.kept.snapshots == 2
+    assert 0 < result.kept.seconds < result.seconds
+    assert "2 snapshots to go on from took" in result.report()
 
 
 def test_a_directory_that_cannot_be_written_to_does_not_end_the_run(

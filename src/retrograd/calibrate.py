@@ -93,7 +93,7 @@ def calibrate(
     disk = (stores or {}).get(DISK)
     if cache is None:
         return _measure(problem, disk, memory_nbytes, reverse)
-    path, key = Path(cache).expanduser(), _key(problem, disk)
+    path, key = Path(cache).expanduser(), _key(problem, disk, reverse)
     known = _read(path)
     if key not in known:
         known[key] = asdict(_measure(problem, disk, memory_nbytes, reverse))
@@ -101,15 +101,26 @@ def calibrate(
     return Costs(**known[key])
 
 
-def _key(problem: Problem, disk: Store | None) -> str:
+def _key(problem: Problem, disk: Store | None, reverse: bool) -> str:
     threads = os.environ.get("OMP_NUM_THREADS", "all")
     machine = f"{platform.node()}, {os.cpu_count()} cores, {threads} threads"
     layout = problem.layout
     names = ", ".join(
         f"{f.name} {f.dtype}{list(f.shape)}" for f in (*layout.state, *layout.records)
     )
-    store = "" if disk is None else f", {type(disk).__name__}"
-    return f"{machine}: {type(problem).__module__}, depth {layout.depth}, {names}{store}"
+    ways = "forward and back" if reverse else "forward"
+    return (
+        f"{machine}: {type(problem).__module__}, depth {layout.depth}, {names}, {ways}"
+        f"{_described(disk)}"
+    )
+
+
+def _described(store: Store | None) -> str:
+    """A store and those that it wraps, as far as their costs depend on what they are."""
+    if store is None:
+        return ""
+    codec = f" {store.codec}" if isinstance(store, Compressed) else ""
+    return f", {type(store).__name__}{codec}{_described(getattr(store, 'inner', None))}"
 
 
 def _read(path: Path) -> dict[str, dict[str, float]]:

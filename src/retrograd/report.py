@@ -33,6 +33,9 @@ def report(result: Result) -> str:
     lines.append(f"{'total':<10} {'':>8} {'':>9} {result.seconds:>10.3f}")
     if result.resumed:
         lines.append(f"resumed: {result.resumed}")
+    if result.kept is not None:
+        kept = result.kept
+        lines.append(f"{kept.snapshots} snapshots to go on from took {kept.seconds:.3f} s")
     lines += _disk_lines(result)
     if result.compression is not None:
         lines.append(_compression_line(result.compression))

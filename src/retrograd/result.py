@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from retrograd.durable.keeper import Kept
 from retrograd.errors import StoreFailed
 from retrograd.plans import Plan
 from retrograd.report import report
@@ -26,6 +27,7 @@ class Result:
     seconds : from the start of the forward to the end of the reverse sweep.
     failures : what went wrong in a tier and was made good.
     resumed : where an earlier process had left the run; empty if there was none.
+    kept : what was put on disk to be gone on with, if that was wanted.
     transfers : what was written and read in the background, if anything.
     compression : what was compressed, if anything.
     """
@@ -37,6 +39,7 @@ class Result:
     seconds: float
     failures: tuple[StoreFailed, ...] = ()
     resumed: str = ""
+    kept: Kept | None = None
     transfers: Transfers | None = None
     compression: Statistics | None = None
 

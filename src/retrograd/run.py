@@ -285,6 +285,7 @@ class Run:
             sweep.seconds,
             tuple(sweep.failures),
             sweep.resumed,
+            sweep.kept,
             *self._statistics(),
         )
 

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Final, TypeAlias
 
 from retrograd.actions import Action, Advance, BeginSweep, Drop, Forget, Record, Save, Tier
-from retrograd.durable.keeper import DURABLE, Keeper
+from retrograd.durable.keeper import DURABLE, Keeper, Kept
 from retrograd.errors import NotSupported, Recovered, StoreFailed
 from retrograd.events import Event, Kind, Observer
 from retrograd.executor import Executor
@@ -137,6 +137,11 @@ class Sweep:
         """Where an earlier process had left the run; empty if there was none."""
         keeper = self._keeper
         return "" if keeper is None else keeper.resumed
+
+    @property
+    def kept(self) -> Kept | None:
+        """What was put on disk to be gone on with, if that was wanted."""
+        return None if self._keeper is None else self._keeper.kept
 
     def close(self) -> None:
         """Let another process use the directory."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Final
 
@@ -25,6 +26,20 @@ _MOST_COST: Final = 0.02
 Arrays = Mapping[str, NDArray[Any]]
 
 
+@dataclass(slots=True)
+class Kept:
+    """What a process put on disk to be gone on with.
+
+    Attributes
+    ----------
+    snapshots : how many.
+    seconds : how long the computation stood still for them.
+    """
+
+    snapshots: int = 0
+    seconds: float = 0.0
+
+
 class Keeper:
     """What is on disk of one gradient, and when to put more there.
 
@@ -41,6 +56,7 @@ class Keeper:
     ----------
     adjoint : the step that the adjoint on disk stands at; None if there is none.
     furthest : the step up to which the outputs on disk are complete.
+    kept : what this process has added.
     """
 
     def __init__(
@@ -52,6 +68,7 @@ class Keeper:
         self._restarts: list[int] = []
         self.adjoint: int | None = None
         self.furthest = 0
+        self.kept = Kept()
         for entry in self._journal.entries:
             self._restarts = list(entry["restarts"])
             self.adjoint, self.furthest = entry["adjoint"], entry["furthest"]
@@ -130,6 +147,8 @@ class Keeper:
         entry = {"restarts": self._restarts, "adjoint": self.adjoint, "furthest": furthest}
         self._journal.append(entry)
         now = perf_counter()
+        self.kept.snapshots += 1
+        self.kept.seconds += now - began
         self._due = now + max(self._interval, (now - began) / _MOST_COST)
 
     def close(self) -> None:

@@ -50,8 +50,7 @@ class DiskStore:
 
     Notes
     -----
-    One file for all items: several are neither faster nor slower (16 MB items, ext4 on NVMe:
-    2.8 to 5.0 GB/s written and 1.8 to 2.4 GB/s read either way).
+    One file holds all items: several were neither faster nor slower.
     """
 
     def __init__(
