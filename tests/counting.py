@@ -27,6 +27,12 @@ LAYOUTS = {
     "depth 2, reads (2,3)": Layout((_NARROW,), 2, (2, 3), contiguous=True),
     "depth 2, reads (0,3)": Layout((_SMALL, _NARROW), 2, (0, 3), contiguous=True),
     "depth 2, reads (1,3)": Layout((_WIDE,), 2, (1, 3), contiguous=True),
+    "held, depth 0": Layout((_WIDE,), 0, (0, 1), contiguous=True, held=(_SMALL,)),
+    "held, depth 0, two regions": Layout(
+        (_NARROW, _WIDE), 0, (0, 1), contiguous=True, held=(_COMPLEX, _SMALL, _NARROW)
+    ),
+    "held, depth 1": Layout((_NARROW, _WIDE, _SMALL), 1, (0, 2), contiguous=True, held=(_SMALL,)),
+    "held, depth 2": Layout((_NARROW,), 2, (0, 1), contiguous=True, held=(_WIDE, _COMPLEX)),
     "packed": Layout((_SMALL, _WIDE, _NARROW)),
     "packed, small record": Layout((_WIDE, _SMALL), records=(_SMALL,)),
     "packed, large record": Layout((_NARROW,), records=(_WIDE, _COMPLEX, _SMALL, _WIDE)),
@@ -50,6 +56,7 @@ class CountingProblem:
         self.steps = steps
         self.free_start = free_start
         self.keep_all_nbytes = steps * layout.record_nbytes
+        self._held = [np.zeros(field.shape, field.dtype) for field in layout.held]
         self.ran: list[int] = []
         self.first: list[int] = []
         self.begin_reverse()
@@ -60,6 +67,12 @@ class CountingProblem:
     def initialize(self, rows: Rows) -> None:
         for row in range(self.layout.depth):
             self._write_row(rows, row, [row + field for field in range(self._fields)])
+
+        for index, array in enumerate(self._held):
+            _write(array, 0, index + 1)
+
+    def held(self, step: int) -> list[np.ndarray]:
+        return self._held
 
     @property
     def _fields(self) -> int:
@@ -79,9 +92,15 @@ class CountingProblem:
             if call.recording:
                 for field in range(len(self.layout.records)):
                     _write(call.target.record(field, k), k, _record(state, k, field))
-            state = state[1:] + [[_next(state, k, field) for field in self.all]]
+            held = [_read(array, k) for array in self._held]
+            state = state + [[(_next(state, k, f) + sum(held)) % 97 for f in self.all]]
+            state = state[-depth:] if depth else state[-1:]
+            new = state[-1]
+            state = state if depth else []
+            for index, array in enumerate(self._held):
+                _write(array, k + 1, (3 * held[index] + new[0] + k + index) % 89)
             if in_between or k + 1 == call.stop:
-                self._write_row(call.target, k + depth, state[-1])
+                self._write_row(call.target, k + depth, new)
             self.ran.append(k)
             if first:
                 self.first.append(k)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from retrograd.layout import Layout
 from retrograd.stores.arena import Arena, ForwardCall, ReverseCall, Window
 
 Row = tuple[str, int]
-"""A region, ``"state"`` or ``"record"``, and a physical row in it."""
+"""A region, ``"state"``, ``"record"`` or ``"slot"``, and a physical row in it."""
 
 
 class GuardedArena(Arena):
@@ -56,13 +56,16 @@ class GuardedArena(Arena):
             window = call.source if step == call.start else call.target
             yield "state", window.origin + step
 
-    def save(self, step: int) -> None:
-        super().save(step)
+    def save(self, step: int, held: Sequence[Any] = ()) -> None:
+        super().save(step, held)
         origin = self.live().origin + step
-        self._protect(("restart", step), {("state", origin + a) for a in range(self.layout.depth)})
+        rows: set[Row] = {("state", origin + a) for a in range(self.layout.depth)}
+        if held:
+            rows.add(("slot", self._placement.slot(step)))
+        self._protect(("restart", step), rows)
 
-    def restore(self, step: int, *, last: bool) -> None:
-        super().restore(step, last=last)
+    def restore(self, step: int, *, last: bool, held: Sequence[Any] = ()) -> None:
+        super().restore(step, last=last, held=held)
         if last:
             del self._saved["restart", step]
         self._measure({("state", self.live().origin + step + self.layout.depth - 1)})
@@ -132,16 +135,19 @@ class GuardedArena(Arena):
 
     def _content(self, row: Row) -> bytes:
         kind, physical = row
+        if kind == "slot":
+            return b"".join(piece.tobytes() for piece in self._slot(physical))
         fields = self.layout.state if kind == "state" else self.layout.records
         of = self.row if kind == "state" else self.record_row
         return b"".join(of(field, physical).tobytes() for field in range(len(fields)))
 
     def _measure(self, used: set[Row]) -> None:
         rows = used.union(*self._saved.values())
-        height = {"state": 0, "record": 0}
+        height = {"state": 0, "record": 0, "slot": 0}
         for kind, physical in rows:
             height[kind] = max(height[kind], physical + 1)
         nbytes = height["state"] * self.layout.row_nbytes
         nbytes += height["record"] * self.layout.record_row_nbytes
+        nbytes += height["slot"] * self.layout.held_nbytes
         assert nbytes <= self.nbytes
         self.most_nbytes = max(self.most_nbytes, nbytes)

@@ -155,7 +155,8 @@ def _measure(
             "the same functions and a number of steps"
         )
     allowed = min(memory_nbytes or _MOST_NBYTES, _MOST_NBYTES, free_nbytes() // 2)
-    rows = (allowed * 7 // 8 - 2 * layout.live_nbytes) // layout.record_nbytes
+    fixed = 2 * layout.live_nbytes + layout.restart_nbytes
+    rows = (allowed * 7 // 8 - fixed) // layout.record_nbytes
     trial = _Trial(problem, steps, max(1, min(steps, _STEPS, rows)))
     costs = trial.costs(reverse)
     return costs if disk is None else replace(costs, **trial.rates(disk, allowed // 8))
@@ -166,8 +167,8 @@ class _Trial:
 
     def __init__(self, problem: Problem, last: int, steps: int) -> None:
         layout = problem.layout
-        # Twice the live rows: a restart at the start, and the window above it.
-        nbytes = 2 * layout.live_nbytes + steps * layout.record_nbytes
+        # A restart at the start, and the window above it.
+        nbytes = 2 * layout.live_nbytes + layout.restart_nbytes + steps * layout.record_nbytes
         self._problem, self._last, self._steps = problem, last, steps
         self._arena = Arena(layout, nbytes)
         self._events: list[Event] = []
@@ -177,7 +178,9 @@ class _Trial:
 
     def rates(self, store: Store, most_nbytes: int) -> dict[str, float]:
         """Bytes per second to and from a store, with restarts of the problem's size."""
-        live = self._arena.live().state(self._arena.step)
+        step, problem = self._arena.step, self._problem
+        live = self._arena.live().state(step)
+        live += problem.held(step) if problem.layout.held else ()
         is_packing = isinstance(store, Compressed)
         share = min(_SAMPLE, most_nbytes) // len(live)
         sample = [_part(_active(row) if is_packing else row, share) for row in live]

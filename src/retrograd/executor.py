@@ -125,7 +125,7 @@ class Executor:
             case Save(step, tier):
                 with self._timed(Kind.SAVE, step, step):
                     if tier == MEMORY:
-                        arena.save(step)
+                        arena.save(step, self._held(step))
                     else:
                         self._store(tier).save(Item(step), self._live_rows(step))
             case Restore(step, tier, last):
@@ -148,7 +148,7 @@ class Executor:
 
     def _restore(self, step: int, tier: Tier, *, last: bool) -> None:
         if tier == MEMORY:
-            self._arena.restore(step, last=last)
+            self._arena.restore(step, last=last, held=self._held(step))
         elif tier == INITIAL:
             self._problem.initialize(self._arena.enter(step))
         else:
@@ -159,7 +159,10 @@ class Executor:
                 store.drop(Item(step))
 
     def _live_rows(self, step: int) -> list[NDArray[Any]]:
-        return self._arena.live().state(step)
+        return [*self._arena.live().state(step), *self._held(step)]
+
+    def _held(self, step: int) -> Sequence[NDArray[Any]]:
+        return self._problem.held(step) if self._problem.layout.held else ()
 
     def _store(self, tier: Tier) -> Store:
         if tier not in self._stores:

@@ -71,6 +71,8 @@ class Layout:
     contiguous : for compiled code: the rows of each field lie next to each other, and every
         step writes its row. Otherwise the fields of a row are packed together and a step
         needs no memory but the state that it ends with.
+    held : arrays that belong to the state and lie where the problem keeps them. A restart has a
+        copy of them; no record has. Such a layout is contiguous, and its depth may be 0.
     """
 
     state: tuple[Field, ...]
@@ -78,14 +80,17 @@ class Layout:
     record_rows: tuple[int, int] = (0, 1)
     records: tuple[Field, ...] = ()
     contiguous: bool = False
+    held: tuple[Field, ...] = ()
 
     def __post_init__(self) -> None:
         first, stop = self.record_rows
-        if not self.state or self.depth < 1:
+        if self.held and not self.contiguous:
+            raise InvalidArgument("only a contiguous layout has held arrays")
+        if not self.state or self.depth < (not self.held):
             raise InvalidArgument(
                 "a layout needs at least one state field and a depth of at least 1"
             )
-        for field in (*self.state, *self.records):
+        for field in (*self.state, *self.records, *self.held):
             if not field.nbytes:
                 raise InvalidArgument(f"{field.name} has shape {field.shape}: it holds no bytes")
         if not 0 <= first < stop <= self.depth + 1:
@@ -113,7 +118,24 @@ class Layout:
     @property
     def restart_nbytes(self) -> int:
         """Bytes of one restart."""
-        return self.depth * self.row_nbytes
+        return self.depth * self.row_nbytes + self.held_nbytes
+
+    @property
+    def held_shares(self) -> tuple[int, ...]:
+        """How many bytes of the copies of the held arrays lie in each state field's region.
+
+        In proportion to the bytes of a row, so that copies and rows trade places exactly.
+        """
+        total = sum(field.nbytes for field in self.held)
+        return tuple(-(-total * field.nbytes // self.row_nbytes) for field in self.state)
+
+    @property
+    def held_nbytes(self) -> int:
+        """Bytes that the copies of the held arrays take in an arena."""
+        return max(
+            -(-share * self.row_nbytes // field.nbytes)
+            for share, field in zip(self.held_shares, self.state, strict=True)
+        )
 
     @property
     def record_nbytes(self) -> int:
@@ -129,19 +151,20 @@ class Layout:
     def state_rows(self) -> StateRows | None:
         """How a state consists of records, if it does."""
         first, stop = self.record_rows
-        if self.record_in_state and stop == first + 1:
+        if self.record_in_state and stop == first + 1 and not self.held:
             return StateRows(self.depth, first)
         return None
 
     @property
     def live_nbytes(self) -> int:
         """Bytes in use besides restarts and records: the live state and what a step makes."""
-        return self.restart_nbytes + self.record_nbytes
+        return self.depth * self.row_nbytes + self.record_nbytes
 
     @property
     def restart_item_nbytes(self) -> int:
         """Bytes of a restart outside the arena: without what aligns packed rows."""
-        return self.depth * sum(field.nbytes for field in self.state)
+        held = sum(field.nbytes for field in self.held)
+        return self.depth * sum(field.nbytes for field in self.state) + held
 
     def records_item_nbytes(self, steps: int) -> int:
         """Bytes of the records of adjacent steps outside the arena."""

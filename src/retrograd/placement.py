@@ -66,6 +66,7 @@ class _Kept:
     start: int
     stop: int | None
     origin: int
+    slot: int = -1
 
 
 class Placement:
@@ -87,6 +88,8 @@ class Placement:
         self._step = 0
         self._origin = 0
         self.peak_nbytes = 0
+        self.copied_nbytes = 0
+        """Bytes of held arrays that were copied to and from slots."""
         self._use(layout.depth)
 
     @property
@@ -110,7 +113,7 @@ class Placement:
 
     def _use(self, end: int) -> None:
         """Account for the rows below ``end``."""
-        nbytes = end * self._layout.row_nbytes
+        nbytes = end * self._layout.row_nbytes + self._slots_nbytes()
         if nbytes > self._capacity:
             raise BudgetTooSmall(
                 f"the rows of step {self._step} end at byte {nbytes} of an arena of "
@@ -119,10 +122,20 @@ class Placement:
             )
         self.peak_nbytes = max(self.peak_nbytes, nbytes)
 
+    def _slots_nbytes(self) -> int:
+        """Bytes at the far end, down to the lowest slot in use."""
+        if not self._layout.held:
+            return 0
+        return (1 + max((kept.slot for kept in self._kept), default=-1)) * self._layout.held_nbytes
+
+    def _rows(self) -> int:
+        """How many rows there is room for."""
+        return (self._capacity - self._slots_nbytes()) // self._layout.row_nbytes
+
     def advance(self, start: int, stop: int) -> Iterator[Span | Move]:
         """Run to ``stop`` without keeping anything, in the free rows above the stack."""
         depth = self._layout.depth
-        rows = self._capacity // self._layout.row_nbytes
+        rows = self._rows()
         while start < stop:
             room = rows - (self._origin + start + depth)
             if room <= 0:
@@ -168,18 +181,34 @@ class Placement:
             yield self._run(ahead, stop, recording=True)
 
     def _fits(self, stop: int) -> bool:
-        rows = self._origin + stop + self._layout.depth
-        return rows * self._layout.row_nbytes <= self._capacity
+        return self._origin + stop + self._layout.depth <= self._rows()
 
     def save(self, step: int) -> Iterator[Move]:
         """Protect the live rows as a restart, after bringing them down to the top."""
         if self._origin + step > self._top():
             yield self._slide()
-        self._kept.append(_Kept(step, None, self._origin))
+        self._kept.append(_Kept(step, None, self._origin, self._take_slot()))
+        self._use(self._origin + step + self._layout.depth)
+
+    def _take_slot(self) -> int:
+        if not self._layout.held:
+            return -1
+        self.copied_nbytes += self._layout.held_nbytes
+        taken = {kept.slot for kept in self._kept}
+        return next(slot for slot in range(len(self._kept) + 1) if slot not in taken)
+
+    def slot(self, step: int) -> int:
+        """The slot of the restart at ``step``, counted from the far end."""
+        return self._restart(step).slot
+
+    def _restart(self, step: int) -> _Kept:
+        return next(k for k in reversed(self._kept) if k.stop is None and k.start == step)
 
     def restore(self, step: int, *, last: bool) -> Iterator[Move]:
         """Go on from the rows of the restart at ``step``, or above whatever lies on top of it."""
-        kept = next(k for k in reversed(self._kept) if k.stop is None and k.start == step)
+        kept = self._restart(step)
+        if self._layout.held:
+            self.copied_nbytes += self._layout.held_nbytes
         self._step, self._origin = step, kept.origin
         if last:
             self._kept.remove(kept)

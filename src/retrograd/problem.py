@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
@@ -93,6 +93,14 @@ class Problem(Protocol):
 
     def initialize(self, rows: Rows) -> None:
         """Write the initial state, rows 0 … ``depth - 1`` of every state field."""
+        ...
+
+    def held(self, step: int) -> Sequence[NDArray[Any]]:
+        """The live arrays of ``layout.held`` as they belong to the state at ``step``.
+
+        They are read where that state is live, and else written to make it so. Only asked where
+        the layout has some.
+        """
         ...
 
     def forward(self, call: Steps, *, first: bool) -> None:

@@ -18,7 +18,7 @@ from retrograd.actions import (
     Save,
 )
 from retrograd.layout import Layout
-from retrograd.placement import Move
+from retrograd.placement import Move, Placement
 from retrograd.placements import MemoryMap, placement_of
 
 
@@ -29,7 +29,8 @@ class RowCounts:
     Attributes
     ----------
     peak_nbytes : bytes of the arena that it touches.
-    moved_nbytes : bytes of live rows that it copies from one place of the arena to another.
+    moved_nbytes : bytes of live rows that it copies from one place of the arena to another, and
+        of held arrays to and from the arena.
     """
 
     peak_nbytes: int
@@ -49,7 +50,8 @@ def replay_rows(actions: Iterable[Action], layout: Layout, capacity_nbytes: int)
     for action in actions:
         rows = _moved_rows(placement, action)
         moved += sum(item.count for item in rows if isinstance(item, Move))
-    return RowCounts(placement.peak_nbytes, moved * layout.row_nbytes)
+    copied = placement.copied_nbytes if isinstance(placement, Placement) else 0
+    return RowCounts(placement.peak_nbytes, moved * layout.row_nbytes + copied)
 
 
 def _moved_rows(placement: MemoryMap, action: Action) -> Iterable[object]:

@@ -6,7 +6,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
+
+from numpy.typing import NDArray
 
 from retrograd.actions import Action, Advance, BeginSweep, Drop, Forget, Record, Save, Tier
 from retrograd.durable.keeper import DURABLE, Keeper, Kept
@@ -108,7 +110,7 @@ class Sweep:
         problem = resumable(self._problem)
         if keeper.is_new:
             if not problem.free_start:
-                keeper.keep_forward(0, self._arena.live().state(0), problem.outputs())
+                keeper.keep_forward(0, self._state(self._arena.live(), 0), problem.outputs())
             return
         assert self._rest is not None
         problem.resume_forward(keeper.outputs())
@@ -127,10 +129,14 @@ class Sweep:
             elif step == problem.steps:
                 keeper.keep_outputs(step, problem.outputs())
             else:
-                keeper.keep_forward(step, window.state(step), problem.outputs())
+                keeper.keep_forward(step, self._state(window, step), problem.outputs())
         except StoreFailed as error:
             warnings.warn(Recovered(f"{error}; the run goes on, and may be lost"), stacklevel=2)
             keeper.postpone()
+
+    def _state(self, window: Window, step: int) -> list[NDArray[Any]]:
+        held = self._problem.held(step) if self._problem.layout.held else ()
+        return [*window.state(step), *held]
 
     @property
     def resumed(self) -> str:

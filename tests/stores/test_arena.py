@@ -33,6 +33,7 @@ def plans(problem: CountingProblem, name: str) -> Iterable[Plan]:
     layout = problem.layout
     unit = min(layout.row_nbytes, layout.record_nbytes)
     most = layout.live_nbytes + problem.steps * layout.record_nbytes + unit
+    most += 2 * layout.held_nbytes  # a restart may be larger than all records
     for memory in range(unit // 3, most + unit, unit):
         try:
             yield plan_layout(

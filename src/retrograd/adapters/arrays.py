@@ -170,6 +170,10 @@ class Problem:
         for index, part in enumerate(self._initial):
             rows.row(index, 0)[...] = part
 
+    def held(self, step: int) -> tuple[()]:
+        """None: all arrays of a state lie in rows."""
+        return ()
+
     def forward(self, call: Steps, *, first: bool) -> None:
         """Call the user's step function for each step, writing its state to a row."""
         rows = self._row_views(call.source, call.start)

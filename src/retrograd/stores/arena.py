@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.layout import Field, Layout
-from retrograd.placement import Move, Span
+from retrograd.layout import ALIGNMENT, Field, Layout
+from retrograd.placement import Move, Placement, Span
 from retrograd.placements import placement_of
 from retrograd.stores.pages import zeros
-from retrograd.stores.parallel_copy import copy_rows
+from retrograd.stores.parallel_copy import copy_pieces, copy_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,10 @@ class ReverseCall:
     window: Window
 
 
+def _as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return array.reshape(-1).view(np.uint8)
+
+
 class Arena:
     """Rows of a layout in one private allocation, kept from gradient to gradient.
 
@@ -97,7 +102,7 @@ class Arena:
     def __init__(self, layout: Layout, nbytes: int) -> None:
         self.layout = layout
         self.nbytes = nbytes
-        self._bytes = zeros(nbytes)
+        self._bytes = zeros(nbytes + ALIGNMENT * len(layout.state) * bool(layout.held))
         self._regions = self._place_regions()
         self._placement = placement_of(layout, nbytes)
         self.moves = 0
@@ -112,6 +117,9 @@ class Arena:
         # Wide dtypes first keeps every region aligned to its own items without padding.
         for field in sorted(self.layout.state, key=lambda field: -field.dtype.itemsize):
             offsets[field.name], at = at, at + rows * field.nbytes
+            if self.layout.held:
+                end = offsets[field.name] + self.nbytes * field.nbytes // self.layout.row_nbytes
+                at = -(-end // ALIGNMENT) * ALIGNMENT
         return tuple(offsets[field.name] for field in self.layout.state)
 
     def reset(self) -> None:
@@ -171,15 +179,35 @@ class Arena:
             target = Window(self, item.target, item.record_origin)
             yield ForwardCall(item.start, item.stop, source, target, item.recording)
 
-    def save(self, step: int) -> None:
-        """Make the live state a restart where it lies."""
+    def save(self, step: int, held: Sequence[NDArray[Any]] = ()) -> None:
+        """Make the live state a restart where it lies; of held arrays, take a copy."""
         for move in self._placement.save(step):
             self._move(move)
+        if held:
+            copy_pieces(self._copies(step), [_as_bytes(array) for array in held])
 
-    def restore(self, step: int, *, last: bool) -> None:
+    def restore(self, step: int, *, last: bool, held: Sequence[NDArray[Any]] = ()) -> None:
         """Go on from the rows of a restart; with ``last`` they may be written afterwards."""
+        if held:
+            copy_pieces([_as_bytes(array) for array in held], self._copies(step))
         for move in self._placement.restore(step, last=last):
             self._move(move)
+
+    def _copies(self, step: int) -> list[NDArray[np.uint8]]:
+        """Where a restart's copies of held arrays lie."""
+        assert isinstance(self._placement, Placement)
+        return self._slot(self._placement.slot(step))
+
+    def _slot(self, slot: int) -> list[NDArray[np.uint8]]:
+        """A slot: a piece of each region, counted from its far end."""
+        layout, below, pieces = self.layout, slot + 1, []
+        for field, share, region in zip(
+            layout.state, layout.held_shares, self._regions, strict=True
+        ):
+            end = region + self.nbytes * field.nbytes // layout.row_nbytes
+            start = end - below * share
+            pieces.append(self._bytes[start : start + share])
+        return pieces
 
     def enter(self, step: int) -> Window:
         """Room for a state at ``step`` that comes from outside the arena; it becomes live."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Final
@@ -24,11 +25,29 @@ def copy_rows(
     many at once as the distance allows.
     """
     together = min(count, abs(source - target))
-    for row in range(0, count, together):
+    for row in range(0, count, together or 1):
         nbytes = min(together, count - row) * row_nbytes
         lower = region[(target + row) * row_nbytes :][:nbytes]
         upper = region[(source + row) * row_nbytes :][:nbytes]
         copy(lower, upper)
+
+
+def copy_pieces(targets: Sequence[NDArray[np.uint8]], sources: Sequence[NDArray[np.uint8]]) -> None:
+    """Copy bytes from pieces to pieces, as if each side were one array; the shorter one ends it."""
+    at = 0
+    source = iter(sources)
+    piece = next(source)
+    for target in targets:
+        filled = 0
+        while filled < target.nbytes:
+            if at == piece.nbytes:
+                following = next(source, None)
+                if following is None:
+                    return
+                piece, at = following, 0
+            count = min(target.nbytes - filled, piece.nbytes - at)
+            copy(target[filled : filled + count], piece[at : at + count])
+            filled, at = filled + count, at + count
 
 
 def copy(target: NDArray[np.uint8], source: NDArray[np.uint8]) -> None:

@@ -17,6 +17,7 @@ from devito.arch.archinfo import Device
 from devito.exceptions import InvalidArgument as DevitoInvalidArgument
 from numpy.typing import NDArray
 
+from retrograd.adapters.devito.inspection import accesses
 from retrograd.errors import CompiledCodeFailed, InvalidArgument, NotSupported
 from retrograd.suggest import nearest
 
@@ -77,6 +78,7 @@ class BoundOperator:
             given["nthreads_nonaffine"] = 1
         given.update(arguments)
         given["autotune"] = "off"  # it would run the operator on memory that is not there
+        given = {**_time_range(operator, windows), **given}
         try:
             self._arguments = operator.arguments(**given)
         except (DevitoInvalidArgument, ValueError, TypeError, KeyError) as error:
@@ -157,6 +159,28 @@ class BoundOperator:
                 raise CompiledCodeFailed(
                     f"{self._operator.name} returned {code} in iterations {first} … {last}: {error}"
                 ) from error
+
+
+def _time_range(operator: Operator, windows: Mapping[str, Function]) -> dict[str, int]:
+    """The range that Devito derives from samples kept every few iterations, if from nothing else.
+
+    It does so from functions only, and is given arrays here.
+    """
+    samples = []
+    for function in operator.parameters:
+        if not function.is_AbstractFunction:
+            continue
+        is_buffer = function.is_TimeFunction and function._time_buffering
+        dimension: Any = getattr(windows.get(function.name, function), "time_dim", None)
+        if getattr(dimension, "is_Conditional", False):
+            samples.append(int(dimension.factor) * int(function.shape[0]))
+        elif dimension is not None and not is_buffer:
+            return {}
+    if not samples:
+        return {}
+    timed = [a for a in accesses(operator).values() if a.is_timed]
+    lowest = min((offset for a in timed for offset in a.reads | a.writes), default=0)
+    return {"time_m": max(0, -lowest), "time_M": min(samples) - 1}
 
 
 def refuse_unknown(

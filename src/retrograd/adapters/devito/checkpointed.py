@@ -10,7 +10,7 @@ from typing import Any
 
 from retrograd.actions import DISK, Tier
 from retrograd.adapters.devito.describe import describe
-from retrograd.adapters.devito.problem import Problem
+from retrograd.adapters.devito.problem import Problem, chunk_within
 from retrograd.calibrate import calibrate
 from retrograd.cost import Costs
 from retrograd.errors import OutOfOrder
@@ -44,8 +44,9 @@ def checkpointed(
 ) -> CheckpointedRun:
     """Run two Devito operators within a memory budget, with the result of keeping everything.
 
-    Build the operators as for keeping everything, with ``save=nt`` wavefields: these are never
-    allocated. The gradient is the same to the last bit as with ``apply`` and
+    Build the operators as for keeping everything, with ``save=nt`` for the wavefields that the
+    gradient reads: these are never allocated. Wavefields that it does not read are not recorded,
+    with ``save=nt`` or without. The gradient is the same to the last bit as with ``apply`` and
     ``nthreads_nonaffine=1``, which is set here unless it is given: where several threads inject
     into one grid point, Devito does not reproduce itself.
 
@@ -74,6 +75,9 @@ def checkpointed(
         naming the smallest budget that works.
     """
     problem = Problem(forward, gradient, names=names, accumulate=True)
+    if problem.unread_nbytes:
+        chunk = chunk_within(problem, parse_budget(memory, problem.keep_all_nbytes))
+        problem = Problem(forward, gradient, names=names, accumulate=True, chunk=chunk)
     options = {
         "memory": memory,
         "disk": disk,

@@ -35,8 +35,8 @@ def rows_need_zeroing(
 
 def _is_whole_domain_asked_for(bound: BoundOperator, findings: Findings) -> bool:
     """Whether the space loops run over every point, as they do unless the user limits them."""
-    for field in findings.state:
-        for dimension, size in zip(field.function.dimensions, field.function.shape, strict=True):
+    for function in findings.own_functions.values():
+        for dimension, size in zip(function.dimensions, function.shape, strict=True):
             limits = bound.value(dimension.min_name), bound.value(dimension.max_name)
             if dimension.is_Space and limits not in ((0, size - 1), (None, None)):
                 return False

@@ -14,10 +14,13 @@ def describe(problem: Problem) -> str:
     """State, records, adjoint state, outputs and both time ranges, as text."""
     findings, layout, timeline = problem.findings, problem.layout, problem.timeline
     lines = [
-        f"steps          {timeline.steps} (iterations {timeline.first} to {timeline.last}; the "
+        f"steps          {timeline.steps} (iterations {timeline.first} to {timeline.last}"
+        + (f", {timeline.every} a step" if timeline.every > 1 else "")
+        + "; the "
         f"gradient runs {timeline.reverse_last} to {timeline.reverse_first})",
         f"restart        {format_nbytes(layout.restart_nbytes)}: {layout.depth} samples of each "
-        "wavefield",
+        "wavefield that the gradient reads"
+        + (", and what else belongs to the state" if layout.held else ""),
         f"record         {format_nbytes(layout.record_nbytes)}: one more sample of each, "
         + ("part of the state" if layout.record_in_state else "made by the step"),
         f"keep-all       {format_nbytes(problem.keep_all_nbytes)}",
@@ -30,6 +33,8 @@ def describe(problem: Problem) -> str:
         alias = findings.gradient_names.get(name, name)
         other = f" (there called {alias})" if alias != name else ""
         lines.append(f"{name:<14} {format_nbytes(field.nbytes):>10}  {read}{other}")
+    for held in layout.held:
+        lines.append(f"{held.name:<14} {format_nbytes(held.nbytes):>10}  nothing; in restarts only")
     roles = {
         "adjoint state": findings.adjoint,
         "accumulators": findings.accumulators,

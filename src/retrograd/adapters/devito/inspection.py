@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from devito.ir.iet import Expression, FindNodes
+from devito.ir.iet import Conditional, Expression, FindNodes, Iteration, MapNodes
 from devito.symbolics import retrieve_indexed
 
 from retrograd.errors import NotSupported
@@ -29,7 +29,9 @@ class Access:
         0 for functions without time. A read by the increment that writes the same value does
         not count.
     elsewhere : whether an expression that writes another function reads it.
-    covers : whether some plain write (not an increment) runs over the whole domain.
+    covers : whether some plain write (not an increment) runs over the whole domain at every
+        iteration.
+    early : offsets that may be read before such a write of the same iteration.
     """
 
     function: Function
@@ -37,6 +39,15 @@ class Access:
     writes: set[int] = field(default_factory=set)
     elsewhere: bool = False
     covers: bool = False
+    early: set[int] = field(default_factory=set)
+
+    @property
+    def every(self) -> int:
+        """How many iterations there are to one of its samples."""
+        if not self.function.is_TimeFunction:
+            return 1
+        dimension = self.function.time_dim
+        return int(dimension.factor) if getattr(dimension, "is_Conditional", False) else 1
 
     @property
     def is_saved(self) -> bool:
@@ -55,7 +66,7 @@ class Access:
         """How many samples it keeps, or None if it is a buffer that is used again and again."""
         if not self.is_timed or (self.function.is_TimeFunction and not self.is_saved):
             return None
-        return int(self.function.shape[self.function._time_position])
+        return int(self.function.shape[self.function._time_position]) * self.every
 
     @property
     def is_sparse(self) -> bool:
@@ -67,29 +78,36 @@ def accesses(operator: Operator) -> dict[str, Access]:
     """How an operator touches each function that it is given, by name."""
     given = {p.name: p for p in operator.parameters if p.is_AbstractFunction}
     found = {name: Access(function) for name, function in given.items()}
-    for expression in _expressions(operator):
-        _note(expression, found)
+    roots = [operator, *(entry.root for entry in operator._func_table.values())]
+    for root in roots:
+        guarded = _guarded(root)
+        for expression in FindNodes(Expression).visit(root):
+            _note(expression, found, in_order=root is operator, guarded=expression in guarded)
     return found
 
 
-def _expressions(operator: Operator) -> Iterator[Any]:
-    yield from FindNodes(Expression).visit(operator)
-    for entry in operator._func_table.values():
-        yield from FindNodes(Expression).visit(entry.root)
+def _guarded(root: Any) -> set[Any]:
+    """The expressions that some iterations leave out."""
+    found = MapNodes(Conditional, Expression).visit(root)
+    return {expression for expressions in found.values() for expression in expressions}
 
 
-def _note(node: Any, found: Mapping[str, Access]) -> None:
+def _note(node: Any, found: Mapping[str, Access], *, in_order: bool, guarded: bool) -> None:
     written = [i for i in retrieve_indexed(node.expr.lhs) if i.function.name in found]
     target = written[0].function.name if written else None
     for indexed in retrieve_indexed(node.expr.rhs):
         access = found.get(indexed.function.name)
         if access is not None:
-            access.reads.add(_time_offset(indexed))
+            offset = _time_offset(indexed)
+            access.reads.add(offset)
             access.elsewhere |= target != indexed.function.name
+            if not (in_order and access.covers):
+                access.early.add(offset)
     for indexed in written:
         access = found[indexed.function.name]
         access.writes.add(_time_offset(indexed))
-        access.covers |= not node.is_reduction and _is_whole_domain(indexed)
+        is_whole = not node.is_reduction and _is_whole_domain(indexed)
+        access.covers |= is_whole and (not guarded or access.every > 1)
 
 
 def _time_offset(indexed: Any) -> int:
@@ -102,6 +120,8 @@ def _time_offset(indexed: Any) -> int:
     index = indexed.indices[function._time_position]
     if getattr(index, "is_Modulo", False):
         index = index.offset
+    if function.is_TimeFunction and getattr(function.time_dim, "is_Conditional", False):
+        return _snapshot_offset(indexed, index)
     times = [s for s in index.free_symbols if getattr(s, "is_Time", False)]
     offset = index - times[0].root if len(times) == 1 else index
     if len(times) != 1 or not offset.is_Integer:
@@ -110,6 +130,19 @@ def _time_offset(indexed: Any) -> int:
             "time loop's own index can be run in segments"
         )
     return int(offset)
+
+
+def _snapshot_offset(indexed: Any, index: Any) -> int:
+    """0 for a sample that is kept every few iterations and belongs to the current ones."""
+    function = indexed.function
+    dimension = function.time_dim
+    expected = dimension.parent, dimension.symbolic_factor
+    if function._time_buffering or tuple(getattr(index, "args", ())) != expected:
+        raise NotSupported(
+            f"{function.name} lies on the conditional dimension {dimension.name} and is accessed "
+            f"at {index}: only fields with save= can, and only at their current sample"
+        )
+    return 0
 
 
 def _is_whole_domain(indexed: Any) -> bool:
@@ -142,6 +175,32 @@ class StateField:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldField:
+    """A function that belongs to the state and that the gradient does not read."""
+
+    function: Function
+
+
+@dataclass(frozen=True, slots=True)
+class Unread(HeldField):
+    """One with ``save=nt``; see `StateField`."""
+
+    written: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Buffered(HeldField):
+    """One of which Devito keeps a few samples.
+
+    ``offsets`` are those of the samples that an iteration, or one after it, reads before they are
+    written again.
+    """
+
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Findings:
     """What was found in a forward and a gradient operator.
 
@@ -156,6 +215,8 @@ class Findings:
     accumulators : names of functions without time that the gradient writes.
     reverse_outputs : names of sparse functions that the gradient writes.
     covered : whether every step writes every point of each wavefield's domain.
+    held : what else belongs to the state.
+    every : how many iterations of the time loop make a step.
     """
 
     state: tuple[StateField, ...]
@@ -167,15 +228,26 @@ class Findings:
     accumulators: tuple[str, ...]
     reverse_outputs: tuple[str, ...]
     covered: bool
+    held: tuple[HeldField, ...] = ()
+    every: int = 1
+
+    @property
+    def own_functions(self) -> dict[str, Function]:
+        """The forward's functions that retrograd places itself, by name."""
+        functions = [f.function for f in self.state] + [f.function for f in self.held]
+        return {function.name: function for function in functions}
 
 
-def inspect(forward: Operator, gradient: Operator, names: Mapping[str, str]) -> Findings:
+def inspect(
+    forward: Operator, gradient: Operator, names: Mapping[str, str], *, apart: bool = True
+) -> Findings:
     """Find state, records and outputs in two operators, or say why they cannot be run.
 
     Parameters
     ----------
     forward, gradient : operators as users build them, with ``save=nt`` wavefields.
     names : names of wavefields in the gradient operator, mapped to those in the forward.
+    apart : keep wavefields that the gradient does not read out of the records.
 
     Raises
     ------
@@ -184,10 +256,20 @@ def inspect(forward: Operator, gradient: Operator, names: Mapping[str, str]) -> 
     """
     ours, theirs = accesses(forward), accesses(gradient)
     _refuse_swapped(ours, theirs)
-    state = tuple(_state(ours))
-    known = {item.function.name for item in state}
-    _refuse_unknown_names(names, theirs, known)
     inner = {name: names.get(name, name) for name in theirs}
+    read = {inner[name] for name, access in theirs.items() if access.reads}
+    saved = tuple(_state(ours))
+    written = {name for name, access in ours.items() if access.writes}
+    _refuse_unknown_names(names, theirs, written)
+    state = tuple(f for f in saved if f.function.name in read or not apart)
+    known = {item.function.name for item in state}
+    held = (
+        *(Unread(f.function, f.written, max(1, f.depth)) for f in saved if f not in state),
+        *_buffered(ours),
+        *_timeless_state(ours),
+    )
+    _refuse_unkept(held, read)
+    _refuse_late_updates(forward, held)
     records = {
         inner[name]: tuple(sorted(access.reads))
         for name, access in theirs.items()
@@ -203,7 +285,7 @@ def inspect(forward: Operator, gradient: Operator, names: Mapping[str, str]) -> 
         records=records,
         gradient_names={inner[name]: name for name in theirs if inner[name] in records},
         outputs=tuple(n for n, a in ours.items() if a.writes and a.is_sparse),
-        forward_accumulators=tuple(_timeless_outputs(ours, known)),
+        forward_accumulators=tuple(_timeless_outputs(ours)),
         adjoint=tuple(n for n, a in theirs.items() if a.writes and a.function.is_TimeFunction),
         accumulators=tuple(
             n
@@ -211,20 +293,27 @@ def inspect(forward: Operator, gradient: Operator, names: Mapping[str, str]) -> 
             if a.writes and not a.function.is_TimeFunction and not a.is_sparse
         ),
         reverse_outputs=tuple(n for n, a in theirs.items() if a.writes and a.is_sparse),
-        covered=all(ours[name].covers for name in known),
+        covered=all(ours[item.function.name].covers for item in saved),
+        held=held,
+        every=_common_rate([ours[name] for name in known]),
+    )
+
+
+def _common_rate(accesses: list[Access]) -> int:
+    rates = {access.every for access in accesses}
+    if len(rates) == 1:
+        return rates.pop()
+    names = sorted(access.function.name for access in accesses)
+    raise NotSupported(
+        f"the gradient reads wavefields {names} that are kept every {sorted(rates)} iterations: "
+        "keep all that it reads at one rate, on one ConditionalDimension"
     )
 
 
 def _state(found: Mapping[str, Access]) -> Iterator[StateField]:
     for name, access in found.items():
-        if not access.writes or not access.function.is_TimeFunction:
+        if not access.writes or not access.is_saved:
             continue
-        if not access.is_saved:
-            raise NotSupported(
-                f"the forward writes {name!r}, which keeps only {access.function._time_size} "
-                "samples: build both operators with save=nt for every time function that the "
-                "forward writes; it will not be allocated"
-            )
         if len(access.writes) != 1:
             raise NotSupported(
                 f"the forward writes {name!r} at the time offsets {sorted(access.writes)}: a "
@@ -233,19 +322,75 @@ def _state(found: Mapping[str, Access]) -> Iterator[StateField]:
         (written,) = access.writes
         if max(access.reads, default=written) > written:
             raise NotSupported(f"the forward reads {name!r} at a later sample than it writes")
-        yield StateField(access.function, written, max(1, written - min(access.reads | {written})))
+        yield StateField(access.function, written, written - min(access.reads | {written}))
 
 
-def _timeless_outputs(found: Mapping[str, Access], known: set[str]) -> Iterator[str]:
-    for name, access in found.items():
-        if not access.writes or name in known or access.is_sparse:
-            continue
-        if access.elsewhere:
-            raise NotSupported(
-                f"the forward both writes and reads {name!r}, which has no time dimension: make "
-                "it a TimeFunction with save=nt, so that it can be restored"
+def _buffered(found: Mapping[str, Access]) -> Iterator[Buffered]:
+    for access in found.values():
+        function = access.function
+        if access.writes and function.is_TimeFunction and not access.is_saved:
+            yield Buffered(function, tuple(needed_samples(access, int(function._time_size))))
+
+
+def needed_samples(access: Access, count: int) -> Iterator[int]:
+    """The offsets of the samples, of ``count`` that are used in turn, that a restart must have.
+
+    Before iteration t, sample ``x`` is next written by iteration t + i with x = written + i
+    modulo ``count``. It is needed if an iteration up to that one reads it. Offsets are known
+    modulo ``count`` only, which is all that this needs.
+    """
+    (written, *others) = sorted(access.writes)
+    for until in range(count):
+        sample = written + until - count
+        delays = {offset: (sample - offset) % count for offset in access.reads}
+        if (
+            others
+            or not access.covers
+            or any(
+                delay < until or (delay == until and offset in access.early)
+                for offset, delay in delays.items()
             )
-        yield name
+        ):
+            yield sample
+
+
+def _timeless_state(found: Mapping[str, Access]) -> Iterator[HeldField]:
+    for access in found.values():
+        if _is_timeless(access) and access.elsewhere:
+            yield HeldField(access.function)
+
+
+def _is_timeless(access: Access) -> bool:
+    """Whether it is written and has no time, and is neither source nor receiver."""
+    return bool(access.writes) and not access.function.is_TimeFunction and not access.is_sparse
+
+
+def _timeless_outputs(found: Mapping[str, Access]) -> Iterator[str]:
+    for name, access in found.items():
+        if _is_timeless(access) and not access.elsewhere:
+            yield name
+
+
+def _refuse_unkept(held: tuple[HeldField, ...], read: set[str]) -> None:
+    for item in held:
+        if item.function.name in read:
+            raise NotSupported(
+                f"the gradient reads {item.function.name!r}, of which the forward keeps only the "
+                "latest samples: build both operators with save=nt for it; it will not be "
+                "allocated"
+            )
+
+
+def _refuse_late_updates(forward: Operator, held: tuple[HeldField, ...]) -> None:
+    """Devito may run one equation over all iterations before it begins with the next one."""
+    loops = [loop for loop in FindNodes(Iteration).visit(forward) if loop.dim.is_Time]
+    timeless = [f.function.name for f in held if not f.function.is_TimeFunction]
+    if timeless and len(loops) > 1:
+        raise NotSupported(
+            f"{forward.name} has {len(loops)} time loops one after the other, so that "
+            f"{timeless[0]!r}, which it both reads and writes, is not updated from step to step: "
+            "make it a TimeFunction, which can be restored"
+        )
 
 
 def _refuse_unknown_names(

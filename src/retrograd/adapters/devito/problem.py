@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import devito
 import numpy as np
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from retrograd.adapters.devito.binding import BoundOperator, refuse_unrunnable
 from retrograd.adapters.devito.coverage import rows_need_zeroing
-from retrograd.adapters.devito.inspection import Findings, accesses, inspect
+from retrograd.adapters.devito.held import held_arrays, make_held
+from retrograd.adapters.devito.inspection import Buffered, Findings, Unread, accesses, inspect
 from retrograd.adapters.devito.outputs import RecomputedOutputs, scratch_nbytes
 from retrograd.adapters.devito.timeline import (
     Timeline,
@@ -23,11 +24,14 @@ from retrograd.adapters.devito.timeline import (
     make_layout,
     sample_of_row_zero,
 )
-from retrograd.errors import InvalidArgument, OutOfOrder
+from retrograd.errors import InvalidArgument, NotSupported, OutOfOrder
 from retrograd.layout import Layout
 from retrograd.problem import Rows, Steps
 
 Operator = Any
+
+CHUNK: Final = 16
+"""Iterations without a move of wavefields that the gradient does not read, if memory allows."""
 
 
 class Problem:
@@ -44,6 +48,8 @@ class Problem:
     forward_arguments, gradient_arguments : what one would pass to ``apply``, less the wavefields.
     between : called when the forward has ended, to make the residual from the receivers.
     names : names of wavefields in the gradient operator, where they differ from the forward's.
+    chunk : how many iterations run without copying wavefields that the gradient does not read,
+        which takes memory for as many samples of them; 0 keeps them as those that it reads.
     accumulate : add to what the gradient's accumulators hold, as ``apply`` does, instead of
         starting them at zero.
 
@@ -62,11 +68,13 @@ class Problem:
         *,
         between: Callable[[], object] | None = None,
         names: Mapping[str, str] | None = None,
+        chunk: int = CHUNK,
         accumulate: bool = False,
     ) -> None:
         refuse_unrunnable(forward)
         refuse_unrunnable(gradient)
-        self.findings: Findings = inspect(forward, gradient, names or {})
+        self.findings: Findings = inspect(forward, gradient, names or {}, apart=chunk > 0)
+        self._held = tuple(make_held(found, chunk) for found in self.findings.held)
         self.forward_arguments = dict(forward_arguments or {})
         self.gradient_arguments = dict(gradient_arguments or {})
         self.initial: dict[str, Any] = {}
@@ -74,8 +82,11 @@ class Problem:
         self._between = between
         self._accumulate = accumulate
         self._windows = {field.function.name: field.function for field in self.findings.state}
+        self._own = self.findings.own_functions
         self._gradient_range = default_range(accesses(gradient))
-        self._set_timeline(Timeline(*default_range(accesses(forward)), *self._gradient_range))
+        first, last = default_range(accesses(forward))
+        low, high = self._gradient_range
+        self._set_timeline(self._timeline(first, last, max(low, first), min(high, last)))
         self._zero_rows = False
         self._is_freshly_bound = False
         self._forward: BoundOperator | None = None
@@ -86,17 +97,21 @@ class Problem:
         if forward_arguments is not None:
             self.bind_forward()
 
+    def _timeline(self, first: int, last: int, low: int, high: int) -> Timeline:
+        return Timeline(first, last, low, high, self.findings.every)
+
     def _set_timeline(self, timeline: Timeline) -> None:
         checked_steps(timeline)
         self.timeline = timeline
-        self._layout = make_layout(self.findings, timeline)
+        held = tuple(field for one in self._held for field in one.fields)
+        self._layout = make_layout(self.findings, timeline, held)
         self._row_zero = tuple(
             sample_of_row_zero(field, self._layout, timeline) for field in self.findings.state
         )
 
     @property
     def steps(self) -> int:
-        """Iterations of the forward's time loop."""
+        """Iterations of the forward's time loop, or what there are of `Findings.every` of them."""
         return self.timeline.steps
 
     @property
@@ -112,12 +127,18 @@ class Problem:
     @property
     def keep_all_nbytes(self) -> int:
         """Bytes of all samples of every saved wavefield, as Devito would allocate them."""
-        return sum(_nbytes(field) for field in self._windows.values())
+        return sum(_nbytes(field) for field in self._own.values())
+
+    @property
+    def unread_nbytes(self) -> int:
+        """Bytes of a sample of the ``save=nt`` wavefields that the gradient does not read."""
+        found = (f.function for f in self.findings.held if isinstance(f, Unread))
+        return sum(_nbytes(function) // int(function.shape_allocated[0]) for function in found)
 
     @property
     def fixed_nbytes(self) -> int:
         """Bytes of all other fields of both operators: model, adjoint, receivers, gradient."""
-        windows = {*self._windows, *self.findings.gradient_names.values()}
+        windows = {*self._own, *self.findings.gradient_names.values()}
         fields = {
             p.name: p
             for operator in self._operators
@@ -129,19 +150,26 @@ class Problem:
     @property
     def scratch_nbytes(self) -> int:
         """Memory that takes what recomputed steps would write besides the wavefields."""
-        return scratch_nbytes(self._operators[0], self.findings)
+        return scratch_nbytes(self._operators[0], self.findings) + sum(
+            held.nbytes for held in self._held
+        )
 
     def bind_forward(self) -> None:
         """Check the forward's arguments and take steps and range from them."""
         forward = self._operators[0]
         self._gradient = None
-        self._forward = BoundOperator(forward, self.forward_arguments, self._windows)
+        timeless = {n for n, function in self._own.items() if not function.is_TimeFunction}
+        given = {n: v for n, v in self.forward_arguments.items() if n not in timeless}
+        self._forward = BoundOperator(forward, given, self._own)
         first, last = self._forward.time_range
         low, high = self._gradient_range
-        self._set_timeline(Timeline(first, last, max(low, first), min(high, last)))
+        self._set_timeline(self._timeline(first, last, max(low, first), min(high, last)))
+        _refuse_other_rates(self._forward, self._windows, last)
         self._zero_rows = rows_need_zeroing(
             forward, self._forward, self.forward_arguments, self.findings
         )
+        _refuse_uncovered(self._zero_rows, self.findings)
+        self._zero_rows |= first % self.findings.every > 0
         self._outputs = RecomputedOutputs(self._forward, forward, self.findings, self._scratch)
         self._is_freshly_bound = True
 
@@ -164,22 +192,28 @@ class Problem:
             )
 
     def _initial_rows(self) -> list[tuple[int, NDArray[Any], tuple[slice, ...]]]:
-        known = {field.function.name for field in self.findings.state}
+        known = {name for name, function in self._own.items() if function.is_TimeFunction}
         for name in self.initial:
             if name not in known:
                 raise InvalidArgument(
                     f"initial has no wavefield {name!r}: there are {sorted(known)}"
                 )
         return [
-            (index, *initial_rows(field, self.initial[field.function.name], field.depth))
+            (
+                index,
+                *initial_rows(
+                    field.function, self.initial[field.function.name], max(1, field.depth)
+                ),
+            )
             for index, field in enumerate(self.findings.state)
             if field.function.name in self.initial
         ]
 
     def _input_checksums(self, bound: BoundOperator) -> dict[str, int]:
         """Checksums of everything that the forward reads and does not write."""
-        skipped = {*self._windows, *self.findings.outputs, *self.findings.forward_accumulators}
+        skipped = {*self._own, *self.findings.outputs, *self.findings.forward_accumulators}
         arrays = {n: bound.array(n) for n in bound.array_names() if n not in skipped}
+        arrays |= {f"initial {n}": array for n, array in self._starts().items()}
         arrays |= {f"initial[{name!r}]": np.asarray(rows) for name, rows in self.initial.items()}
         return {name: _checksum(array) for name, array in arrays.items()}
 
@@ -190,9 +224,36 @@ class Problem:
                 rows.row(index, row)[...] = 0
         for index, given, domain in self._initial_rows():
             depth = len(given)
-            for sample in range(depth):
+            for sample in range(min(depth, self._layout.depth)):
                 row = self._layout.depth - depth + sample
                 rows.row(index, row)[domain] = given[sample]
+        starts = self._starts()
+        for held in self._held:
+            arrays = held.arrays(self.timeline.first)
+            for array in arrays:
+                array[...] = 0
+            if held.name in starts:
+                arrays[0][...] = starts[held.name]
+            elif held.name in self.initial:
+                given, domain = initial_rows(
+                    self._own[held.name], self.initial[held.name], len(arrays)
+                )
+                for array, sample_of_user in zip(arrays, given, strict=True):
+                    array[domain] = sample_of_user
+            held.ran(self.timeline.first, clean=self._zero_rows)
+
+    def _starts(self) -> dict[str, NDArray[Any]]:
+        """What functions without time start from: the values that the user's own hold."""
+        given, found = self.forward_arguments, {}
+        for name, function in self._own.items():
+            if not function.is_TimeFunction:
+                start = given.get(name, function)
+                found[name] = np.asarray(getattr(start, "_data_allocated", start))
+        return found
+
+    def held(self, step: int) -> list[NDArray[Any]]:
+        """Samples of wavefields that the gradient does not read, and functions without time."""
+        return held_arrays(self._held, self.timeline.begin(step))
 
     def forward(self, call: Steps, *, first: bool) -> None:
         """Run the forward operator once over the whole segment."""
@@ -201,8 +262,18 @@ class Problem:
         if self._zero_rows:
             self._zero_written(call)
         self._outputs.switch(first=first)
-        begin = self.timeline.first
-        self._forward.run(begin + call.start, begin + call.stop - 1)
+        iteration, end = self.timeline.begin(call.start), self.timeline.begin(call.stop)
+        while iteration < end:
+            for held in self._held:
+                if held.room(iteration) < 1:
+                    held.make_room(iteration)
+                    held.ran(iteration, clean=self._zero_rows)
+                self._forward.point(held.name, held.address)
+            until = min(end, *(iteration + held.room(iteration) for held in self._held), end)
+            self._forward.run(iteration, until - 1)
+            iteration = until
+            for held in self._held:
+                held.ran(iteration, clean=False)
 
     def _zero_written(self, call: Steps) -> None:
         depth = self._layout.depth
@@ -231,7 +302,8 @@ class Problem:
         gradient = BoundOperator(self._operators[1], self.gradient_arguments, windows)
         _refuse_other_dt(self._forward, gradient)
         first, last = gradient.time_range
-        self._set_timeline(Timeline(self.timeline.first, self.timeline.last, first, last))
+        _refuse_other_rates(gradient, windows, last)
+        self._set_timeline(self._timeline(self.timeline.first, self.timeline.last, first, last))
         zeroed = self.findings.adjoint
         for name in zeroed if self._accumulate else zeroed + self.findings.accumulators:
             gradient.array(name)[...] = 0
@@ -267,6 +339,7 @@ class Problem:
             "time": [first, last],
             "dt": float(self._forward.value("dt") or 0),
             "wavefields": list(fields),
+            "held": [f"{f.name} {f.dtype}{list(f.shape)}" for f in self._layout.held],
             **{f"input {n}": crc for n, crc in self._input_checksums(self._forward).items()},
         }
 
@@ -310,6 +383,13 @@ class Problem:
         return {name: np.array(getattr(value, "data", value)) for name, value in found.items()}
 
 
+def chunk_within(problem: Problem, memory_nbytes: int) -> int:
+    """The chunk for a budget: 0 if all samples fit, else what an eighth of it holds."""
+    if memory_nbytes >= problem.keep_all_nbytes:
+        return 0
+    return max(1, min(CHUNK, memory_nbytes // 8 // problem.unread_nbytes))
+
+
 def _nbytes(function: Any) -> int:
     shape = (int(size) for size in function.shape_allocated)
     return int(math.prod(shape) * np.dtype(function.dtype).itemsize)
@@ -326,3 +406,34 @@ def _refuse_other_dt(forward: BoundOperator, gradient: BoundOperator) -> None:
             f"the forward ran with dt={ours} and the reverse sweep is asked to run with "
             f"dt={theirs}: pass the same dt to both"
         )
+
+
+def _refuse_other_rates(bound: BoundOperator, windows: Mapping[str, Any], last: int) -> None:
+    """Refuse another factor of a ConditionalDimension, and iterations without a sample."""
+    for function in windows.values():
+        dimension = function.time_dim
+        if not getattr(dimension, "is_Conditional", False):
+            continue
+        name, factor = dimension.symbolic_factor.name, int(dimension.factor)
+        if bound.value(name) not in (None, factor):
+            raise InvalidArgument(
+                f"{name}={bound.value(name)}: {function.name} was built with factor {factor}; "
+                "build the ConditionalDimension with the one you want"
+            )
+        if last // factor >= function.shape[0]:
+            raise InvalidArgument(
+                f"iteration {last} is to keep sample {last // factor} of {function.name}, which "
+                f"has {function.shape[0]}: give save={last // factor + 1} or more, or "
+                f"time_M={function.shape[0] * factor - 1}"
+            )
+
+
+def _refuse_uncovered(zero_rows: bool, findings: Findings) -> None:
+    for found in findings.held:
+        count = int(getattr(found.function, "_time_size", 0) or 0)
+        if zero_rows and isinstance(found, Buffered) and len(found.offsets) < count:
+            raise NotSupported(
+                f"some points of {found.function.name!r} are written by injection or not at every "
+                "iteration, and its buffer would go on from what it held before: build it with "
+                "save=nt; it will not be allocated"
+            )

@@ -19,17 +19,27 @@ from retrograd.layout import Field, Layout
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The iterations of both time loops, as absolute time indices, both ends included."""
+    """The iterations of both time loops, as absolute time indices, both ends included.
+
+    A step is one iteration; or, where samples are kept ``every`` few iterations, those from one
+    multiple of it to the next.
+    """
 
     first: int
     last: int
     reverse_first: int
     reverse_last: int
+    every: int = 1
 
     @property
     def steps(self) -> int:
         """How many steps the forward makes."""
-        return self.last - self.first + 1
+        return self.last // self.every - self.first // self.every + 1
+
+    def begin(self, step: int) -> int:
+        """The first iteration of a step; after the last step, the one that would follow."""
+        iteration = (self.first // self.every + step) * self.every
+        return min(max(iteration, self.first), self.last + 1)
 
     def reverse_range(self, stop: int, start: int) -> tuple[int, int]:
         """The gradient's iterations that reverse steps ``stop - 1`` … ``start``.
@@ -37,8 +47,8 @@ class Timeline:
         The range is empty (its end lies below its beginning) where the gradient has none. The
         gradient's iterations after the forward's last one belong to the last step.
         """
-        low = max(self.first + start, self.reverse_first)
-        high = self.reverse_last if stop == self.steps else self.first + stop - 1
+        low = max(self.begin(start), self.reverse_first) if start else self.reverse_first
+        high = self.reverse_last if stop == self.steps else self.begin(stop) - 1
         return low, min(high, self.reverse_last)
 
 
@@ -53,7 +63,7 @@ def default_range(found: Mapping[str, Access]) -> tuple[int, int]:
     return max(0, -min(offsets, default=0)), min(samples, default=0) - 1 - max(offsets, default=0)
 
 
-def make_layout(findings: Findings, timeline: Timeline) -> Layout:
+def make_layout(findings: Findings, timeline: Timeline, held: tuple[Field, ...] = ()) -> Layout:
     """The layout of the forward's wavefields, with the rows that the gradient reads.
 
     Raises
@@ -62,7 +72,7 @@ def make_layout(findings: Findings, timeline: Timeline) -> Layout:
         where the gradient reads samples that a step neither starts with nor makes, or runs over
         iterations for which there are none.
     """
-    depth = max(field.depth for field in findings.state)
+    depth = max(0 if held else 1, *(field.depth for field in findings.state))
     rows = [
         offset - field.written + depth
         for field in findings.state
@@ -75,13 +85,14 @@ def make_layout(findings: Findings, timeline: Timeline) -> Layout:
             f"and a step of the forward touches only the {depth + 1} samples up to the one it "
             "writes: write the imaging condition with samples among these"
         )
-    extra = timeline.reverse_last - timeline.last
+    every = timeline.every
+    extra = timeline.reverse_last // every - timeline.last // every
     if extra > 0 and record_rows[1] + extra > depth + 1:
         raise NotSupported(
             f"the gradient runs to iteration {timeline.reverse_last} and the forward only to "
             f"{timeline.last}: pass time_M={timeline.last} to the reverse sweep"
         )
-    if timeline.reverse_first < timeline.first:
+    if timeline.reverse_first // every < timeline.first // every:
         raise NotSupported(
             f"the gradient runs from iteration {timeline.reverse_first} and the forward only "
             f"from {timeline.first}: pass time_m={timeline.first} to the reverse sweep"
@@ -91,6 +102,7 @@ def make_layout(findings: Findings, timeline: Timeline) -> Layout:
         depth=depth,
         record_rows=record_rows,
         contiguous=True,
+        held=held,
     )
 
 
@@ -102,7 +114,7 @@ def _field(field: StateField) -> Field:
 
 def sample_of_row_zero(field: StateField, layout: Layout, timeline: Timeline) -> int:
     """The absolute time index of the sample that row 0 of a wavefield holds."""
-    return timeline.first + field.written - layout.depth
+    return timeline.first // timeline.every + field.written - layout.depth
 
 
 def checked_steps(timeline: Timeline) -> None:
@@ -115,7 +127,7 @@ def checked_steps(timeline: Timeline) -> None:
 
 
 def initial_rows(
-    field: StateField, given: Any, depth: int
+    function: Any, given: Any, depth: int
 ) -> tuple[np.ndarray[Any, Any], tuple[slice, ...]]:
     """Rows that the user gave for the start, and where in an allocated row they belong.
 
@@ -124,7 +136,6 @@ def initial_rows(
     InvalidArgument
         unless the shape is that of ``depth`` samples of the domain or of the allocated row.
     """
-    function = field.function
     rows = np.asarray(given)
     domain, allocated = tuple(function.shape[1:]), tuple(function.shape_allocated[1:])
     if rows.shape[:1] != (depth,) or rows.shape[1:] not in (domain, allocated):
