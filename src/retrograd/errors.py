@@ -10,6 +10,7 @@
     ├── OutOfOrder (RuntimeError)       reverse before forward, twice, or after a failure
     ├── NotSupported (TypeError)        a computation that cannot be run rightly, and why
     ├── NonFinite (FloatingPointError)  a field became infinite or not a number
+    ├── ReplayMismatch (RuntimeError)   a recomputed step differs from the first one; names it
     ├── CompiledCodeFailed (RuntimeError)   a compiled operator returned an error code
     ├── StoreFailed (OSError)           a tier cannot keep or give back an item; names the item
     │   ├── StoreFull                   there is no room for it
@@ -74,6 +75,20 @@ class NotSupported(Error, TypeError):
 
 class NonFinite(Error, FloatingPointError):
     """A field that was finite at the start became infinite or not a number."""
+
+
+class ReplayMismatch(Error, RuntimeError):
+    """A recomputation made something else than the first run of the same step.
+
+    Attributes
+    ----------
+    field, step : the name of the field that differs first, and the step whose state it is in.
+    """
+
+    def __init__(self, message: str, field: str, step: int) -> None:
+        super().__init__(message)
+        self.field = field
+        self.step = step
 
 
 class CompiledCodeFailed(Error, RuntimeError):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
 import devito
 import numpy as np
 import pytest
@@ -13,106 +9,7 @@ import pytest
 import retrograd
 from retrograd.adapters.devito.inspection import accesses, inspect, needed_samples
 from retrograd.errors import InvalidArgument, NotSupported, OutOfOrder
-from retrograd.stores.tier import HeldStore
-
-NT = 31
-GRID = devito.Grid(shape=(9, 11), extent=(8.0, 10.0))
-SAMPLES = (0, 1, 2, 3, 5, 9, 14, 40)
-"""Budgets in samples of one wavefield, on top of what is in use whatever the schedule."""
-
-
-def function(name: str, **options: Any) -> Any:
-    kind = devito.TimeFunction if "time_order" in options else devito.Function
-    return kind(name=name, grid=GRID, space_order=2, **options)
-
-
-@dataclass(eq=False)
-class Pair:
-    """Two operators, and how everything that they use is declared for keeping all."""
-
-    forward: Any
-    gradient: Any
-    outputs: tuple[Any, ...]
-    declared: Mapping[str, Any]
-    sums: tuple[Any, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    def _reset(self) -> None:
-        for output in self.outputs:
-            output.data_with_halo[:] = 0.0
-        for sums in self.sums:
-            sums.data_with_halo[:] = 0.0
-
-    def _found(self) -> list[np.ndarray]:
-        return [np.array(output.data) for output in (*self.outputs, *self.sums)]
-
-    def keep_all(self) -> list[np.ndarray]:
-        """Devito's own two calls, with fresh wavefields and functions."""
-        self._reset()
-        fresh = {name: function(name, **given) for name, given in self.declared.items()}
-        in_gradient = {n: f for n, f in fresh.items() if n in _names(self.gradient)}
-        self.forward.apply(**fresh, **self.options)
-        self.gradient.apply(**in_gradient, **self.options)
-        return self._found()
-
-    def run(self, run: Any) -> list[np.ndarray]:
-        self._reset()
-        run.forward(**self.options)
-        run.reverse(**self.options)
-        return self._found()
-
-    def check(self, **options: Any) -> list[Any]:
-        """Compare at many budgets, in memory and with restarts elsewhere; return the plans."""
-        truth, plans = self.keep_all(), []
-        assert all(np.abs(array).max() > 0 for array in truth)
-        problem = retrograd.devito.Problem(self.forward, self.gradient, chunk=1)
-        layout = problem.layout
-        fixed = problem.scratch_nbytes + layout.live_nbytes + layout.restart_nbytes
-        for samples in SAMPLES:
-            for disk in (0, 6 * layout.restart_nbytes):
-                elsewhere = {"costs": retrograd.Costs(1.0), "stores": {"disk": HeldStore()}}
-                run = retrograd.devito.checkpointed(
-                    self.forward,
-                    self.gradient,
-                    memory=fixed + samples * layout.row_nbytes,
-                    disk=disk,
-                    **(elsewhere if disk else {}),
-                    **options,
-                )
-                for _ in range(2):
-                    for ours, theirs in zip(self.run(run), truth, strict=True):
-                        assert np.array_equal(ours, theirs), (samples, disk, run.plan.name)
-                assert run.result.tally.forward_steps == run.plan.forward_steps
-                plans.append(run.plan)
-        assert any(plan.forward_steps > plan.steps for plan in plans)
-        return plans
-
-
-def _names(operator: Any) -> set[str]:
-    return {parameter.name for parameter in operator.parameters}
-
-
-def _ramp(name: str) -> Any:
-    given = function(name)
-    given.data[:] = np.linspace(0.1, 0.9, given.data.size).reshape(given.data.shape)
-    return given
-
-
-def two_fields(**of_stress: Any) -> Pair:
-    """A velocity that the gradient reads at two times, and a stress that it does not read."""
-    velocity = {"time_order": 1, "save": NT}
-    v, s = function("v", **velocity), function("s", **of_stress)
-    a, grad, m = function("a", time_order=1), function("grad"), _ramp("m")
-    forward = devito.Operator(
-        [
-            devito.Eq(v.forward, 0.9 * v + 0.1 * m * s.dxc + 0.01 * m),
-            devito.Eq(s.forward, 0.9 * s + 0.1 * v.forward.dyc + 0.02 * v),
-        ]
-    )
-    gradient = devito.Operator(
-        [devito.Eq(a.backward, 0.8 * a + 0.1 * v), devito.Inc(grad, a * (v.forward - v))]
-    )
-    return Pair(forward, gradient, (grad, a), {"v": velocity, "s": of_stress})
+from tests.adapters.devito.pairs import GRID, NT, Pair, function, ramp, two_fields, with_damage
 
 
 @pytest.mark.parametrize("save", [NT, None])
@@ -153,7 +50,7 @@ def test_every_number_of_steps_at_every_memory() -> None:
 def test_the_chunk_changes_no_bit(chunk: int) -> None:
     pair = two_fields(time_order=1, save=NT)
     truth = pair.keep_all()
-    pair._reset()
+    pair.reset()
     problem = retrograd.devito.Problem(pair.forward, pair.gradient, {}, {}, chunk=chunk)
     nbytes = problem.scratch_nbytes + 5 * problem.layout.row_nbytes
     result = retrograd.gradient(problem, memory=nbytes)
@@ -172,7 +69,7 @@ def test_equations_that_read_earlier_samples(back: int) -> None:
     a, grad = function("a", time_order=1), function("grad")
     forward = devito.Operator(
         [
-            devito.Eq(v.forward, 0.9 * v + 0.1 * s + 0.01 * _ramp("m")),
+            devito.Eq(v.forward, 0.9 * v + 0.1 * s + 0.01 * ramp("m")),
             devito.Eq(s.forward, 0.5 * s + 0.3 * oldest + 0.1 * v),
         ]
     )
@@ -189,7 +86,7 @@ def test_two_samples_that_are_read_and_written_in_one_place() -> None:
     a, grad = function("a", time_order=1), function("grad")
     forward = devito.Operator(
         [
-            devito.Eq(v.forward, 0.9 * v + 0.1 * s.backward + 0.01 * _ramp("m")),
+            devito.Eq(v.forward, 0.9 * v + 0.1 * s.backward + 0.01 * ramp("m")),
             devito.Eq(s.forward, 0.5 * s + 0.3 * s.backward + 0.1 * v),
         ]
     )
@@ -198,40 +95,20 @@ def test_two_samples_that_are_read_and_written_in_one_place() -> None:
     Pair(forward, gradient, (grad, a), {"v": velocity, "s": {"time_order": 1}}).check()
 
 
-def _with_damage(every: int) -> Pair:
-    """A function without time that the forward reads, and writes at some iterations."""
-    kept = {"time_order": 0, "save": NT}
-    u, v, damage = function("u", time_order=1), function("v", **kept), function("damage")
-    some = devito.ConditionalDimension("some", parent=GRID.time_dim, factor=every)
-    a, grad, sums = function("a", time_order=1), function("grad"), function("sums")
-    where = {} if every == 1 else {"implicit_dims": [some]}
-    forward = devito.Operator(
-        [
-            devito.Eq(u.forward, 0.9 * u - 0.1 * damage + 0.01 * _ramp("m")),
-            devito.Eq(v, u),
-            devito.Eq(damage, 0.9 * damage + u, **where),
-            devito.Inc(sums, u * u),
-        ]
-    )
-    gradient = devito.Operator([devito.Eq(a.backward, 0.8 * a + v), devito.Inc(grad, a * v)])
-    declared = {"u": {"time_order": 1}, "v": kept, "damage": {}}
-    return Pair(forward, gradient, (grad, a), declared, (sums,), {"time_m": 1, "time_M": NT - 2})
-
-
 @pytest.mark.parametrize("every", [1, 3])
 def test_a_function_without_time_that_is_read_and_written(every: int) -> None:
-    for plan in _with_damage(every).check():
+    for plan in with_damage(every).check():
         assert [f.name for f in plan.demand.layout.held] == ["u", "damage"]
 
 
 def test_a_function_without_time_starts_from_the_users_values_which_stay() -> None:
-    pair = _with_damage(1)
+    pair = with_damage(1)
     damage = function("damage")
     run = retrograd.devito.checkpointed(pair.forward, pair.gradient, memory="1/2")
     found = []
     for start in (0.0, 0.5, 0.0):
         damage.data[:] = start
-        pair._reset()
+        pair.reset()
         run.forward(damage=damage, **pair.options)
         run.reverse(**pair.options)
         found.append(np.array(pair.outputs[0].data))
@@ -257,17 +134,17 @@ def test_equations_that_devito_runs_one_after_the_other_are_refused() -> None:
 
 def test_a_buffered_wavefield_starts_where_it_is_told_to() -> None:
     pair = two_fields(time_order=1)
-    pair._reset()
+    pair.reset()
     v, s = function("v", time_order=1, save=NT), function("s", time_order=1)
     s.data[0] = 0.25
     pair.forward.apply(v=v, s=s)
     pair.gradient.apply(v=v)
-    truth = pair._found()
+    truth = pair.found()
     run = retrograd.devito.checkpointed(pair.forward, pair.gradient, memory="1/3")
-    pair._reset()
+    pair.reset()
     run.forward(initial={"s": np.full((1, 9, 11), 0.25, dtype=np.float32)})
     run.reverse()
-    for ours, theirs in zip(pair._found(), truth, strict=True):
+    for ours, theirs in zip(pair.found(), truth, strict=True):
         assert np.array_equal(ours, theirs)
     with pytest.raises(InvalidArgument, match="shape"):
         run.forward(initial={"s": np.zeros((2, 9, 11), dtype=np.float32)})
@@ -281,7 +158,7 @@ def snapshots(every: int, samples: int = NT) -> Pair:
     v, grad = function("v", time_order=2), function("grad")
     forward = devito.Operator(
         [
-            devito.Eq(u.forward, 1.9 * u - 0.95 * u.backward + 0.01 * u.laplace + _ramp("m")),
+            devito.Eq(u.forward, 1.9 * u - 0.95 * u.backward + 0.01 * u.laplace + ramp("m")),
             devito.Eq(usave, u),
         ]
     )

@@ -12,5 +12,6 @@ except ImportError as error:
 from retrograd.adapters.devito.allocator import HUGE_PAGES
 from retrograd.adapters.devito.checkpointed import CheckpointedRun, checkpointed
 from retrograd.adapters.devito.problem import Problem
+from retrograd.adapters.devito.replays import CheckedProblem
 
-__all__ = ["HUGE_PAGES", "CheckpointedRun", "Problem", "checkpointed"]
+__all__ = ["HUGE_PAGES", "CheckedProblem", "CheckpointedRun", "Problem", "checkpointed"]

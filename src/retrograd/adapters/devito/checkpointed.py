@@ -6,14 +6,15 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from retrograd.actions import DISK, Tier
 from retrograd.adapters.devito.describe import describe
 from retrograd.adapters.devito.problem import Problem, chunk_within
+from retrograd.adapters.devito.replays import CheckedProblem
 from retrograd.calibrate import calibrate
 from retrograd.cost import Costs
-from retrograd.errors import OutOfOrder
+from retrograd.errors import InvalidArgument, OutOfOrder
 from retrograd.events import Observer
 from retrograd.place import place_of
 from retrograd.planner import Choice
@@ -41,6 +42,8 @@ def checkpointed(
     compress: str | float | None = None,
     stores: Mapping[Tier, Store] | None = None,
     observers: Sequence[Observer] = (),
+    check: Literal["replay"] | None = None,
+    omit: Sequence[str] = (),
 ) -> CheckpointedRun:
     """Run two Devito operators within a memory budget, with the result of keeping everything.
 
@@ -66,6 +69,10 @@ def checkpointed(
         they differ: ``{"u0": "u"}``.
     scratch, compress, stores : where the disk is and what is done there; see `retrograd.Run`.
     observers : called with every event, such as a progress bar.
+    check : ``"replay"`` runs step by step and compares whatever is computed again with a checksum
+        of the first time, to prove that the state is complete; see `CheckedProblem`.
+    omit : names of functions that the gradient does not read, to be left out of restarts on
+        trial; only with `check`.
 
     Raises
     ------
@@ -74,10 +81,11 @@ def checkpointed(
     BudgetTooSmall
         naming the smallest budget that works.
     """
-    problem = Problem(forward, gradient, names=names, accumulate=True)
-    if problem.unread_nbytes:
+    kind = _kind(check, omit)
+    problem = kind(forward, gradient, names=names, omit=omit, accumulate=True)
+    if problem.unread_nbytes and not omit:
         chunk = chunk_within(problem, parse_budget(memory, problem.keep_all_nbytes))
-        problem = Problem(forward, gradient, names=names, accumulate=True, chunk=chunk)
+        problem = kind(forward, gradient, names=names, accumulate=True, chunk=chunk)
     options = {
         "memory": memory,
         "disk": disk,
@@ -88,6 +96,19 @@ def checkpointed(
         "stores": stores,
     }
     return CheckpointedRun(problem, costs, options, observers)
+
+
+def _kind(check: str | None, omit: Sequence[str]) -> type[Problem]:
+    if check not in ("replay", None):
+        raise InvalidArgument(f"check={check!r}: there is check='replay', or None")
+    if isinstance(omit, str):
+        raise InvalidArgument(f"omit={omit!r}: give a list of names, [{omit!r}]")
+    if omit and check is None:
+        raise InvalidArgument(
+            f"omit={list(omit)} without check='replay' could give a wrong gradient: add "
+            "check='replay', which says whether they can be left out, or leave omit out"
+        )
+    return CheckedProblem if check else Problem
 
 
 class CheckpointedRun:
@@ -173,8 +194,13 @@ class CheckpointedRun:
         """Of the last gradient's time, what was spent inside the compiled functions."""
         return self._problem.compiled_seconds
 
+    @property
+    def compared(self) -> int:
+        """How many arrays the last gradient compared with those of the first time."""
+        return self._problem.compared
+
     def describe(self) -> str:
-        """A table of what was found in the operators, with bytes."""
+        """A table of what was found in the operators, with bytes; after a gradient, the proof."""
         return describe(self._problem)
 
     def forward(

@@ -43,6 +43,8 @@ def describe(problem: Problem) -> str:
     }
     lines.append("")
     lines += [f"{role:<14} {', '.join(names)}" for role, names in roles.items() if names]
+    if problem.compared:
+        lines.append(f"{'proof':<14} {problem.compared} arrays compared, all as the first time")
     return "\n".join(lines)
 
 

@@ -7,7 +7,6 @@ iterations of the forward's loop; the state before iteration ``t`` is what ``t``
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,6 +41,14 @@ class Held(Protocol):
 
     def arrays(self, iteration: int) -> list[Array]:
         """What belongs to the state before an iteration, as views."""
+        ...
+
+    def indices(self, iteration: int) -> list[int]:
+        """The time indices of these; none for a function without time."""
+        ...
+
+    def clear(self) -> None:
+        """Make all of the memory as it is before the first iteration, less what `arrays` are."""
         ...
 
     def room(self, iteration: int) -> int:
@@ -90,6 +97,13 @@ class _Live:
         """Where it begins."""
         return int(self.memory.ctypes.data)
 
+    def indices(self, iteration: int) -> list[int]:
+        """None."""
+        return []
+
+    def clear(self) -> None:
+        """Nothing to do."""
+
     def room(self, iteration: int) -> int:
         """No end."""
         return 1 << 62
@@ -107,12 +121,22 @@ class _Ring(_Live):
     def __init__(self, found: Buffered) -> None:
         shape = tuple(int(size) for size in found.function.shape_allocated)
         super().__init__(found.function, shape, len(found.offsets))
+        self._function = found.function
         self._offsets = found.offsets
+
+    def clear(self) -> None:
+        """What the user's own buffer holds, or zero; no iteration writes the halo."""
+        function = self._function
+        self.memory[...] = 0 if function._data is None else function._data_allocated
 
     def arrays(self, iteration: int) -> list[Array]:
         """The samples that will be read before they are written again."""
         count = len(self.memory)
-        return [self.memory[(iteration + offset) % count] for offset in self._offsets]
+        return [self.memory[index % count] for index in self.indices(iteration)]
+
+    def indices(self, iteration: int) -> list[int]:
+        """Those of the samples, before Devito takes them modulo the buffer's size."""
+        return [iteration + offset for offset in self._offsets]
 
 
 class _Fixed(_Live):
@@ -155,8 +179,13 @@ class _Chunk(_Live):
         """The samples that the iteration reads."""
         if iteration != self._at:
             self._start(iteration)
-        low = iteration + self._written - self._depth - self._first
+        low = self.indices(iteration)[0] - self._first
         return list(self.memory[low : low + self._depth])
+
+    def indices(self, iteration: int) -> list[int]:
+        """The samples before the one that the iteration writes."""
+        written = iteration + self._written
+        return list(range(written - self._depth, written))
 
     def room(self, iteration: int) -> int:
         """Until the last row is written."""
@@ -174,8 +203,3 @@ class _Chunk(_Live):
         self._at = iteration
         if clean:
             self.memory[iteration + self._written - self._first :] = 0
-
-
-def held_arrays(held: Sequence[Held], iteration: int) -> list[Array]:
-    """All arrays before an iteration, in the order of the layout's held fields."""
-    return [array for one in held for array in one.arrays(iteration)]

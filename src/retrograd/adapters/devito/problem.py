@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import devito
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from retrograd.adapters.devito.binding import BoundOperator, refuse_unrunnable
 from retrograd.adapters.devito.coverage import rows_need_zeroing
-from retrograd.adapters.devito.held import held_arrays, make_held
+from retrograd.adapters.devito.held import make_held
 from retrograd.adapters.devito.inspection import Buffered, Findings, Unread, accesses, inspect
 from retrograd.adapters.devito.outputs import RecomputedOutputs, scratch_nbytes
+from retrograd.adapters.devito.start import Start, reaches_halo
 from retrograd.adapters.devito.timeline import (
     Timeline,
     checked_steps,
     default_range,
-    initial_rows,
     make_layout,
     sample_of_row_zero,
 )
@@ -50,6 +50,8 @@ class Problem:
     names : names of wavefields in the gradient operator, where they differ from the forward's.
     chunk : how many iterations run without copying wavefields that the gradient does not read,
         which takes memory for as many samples of them; 0 keeps them as those that it reads.
+    omit : names of functions that the gradient does not read, to be left out of restarts all the
+        same; only `CheckedProblem` tells whether the result is right without them.
     accumulate : add to what the gradient's accumulators hold, as ``apply`` does, instead of
         starting them at zero.
 
@@ -58,6 +60,9 @@ class Problem:
     NotSupported
         for operators that cannot be run rightly in segments, with the reason.
     """
+
+    compared = 0
+    """How many arrays were compared with those of the first time; see `CheckedProblem`."""
 
     def __init__(
         self,
@@ -69,12 +74,15 @@ class Problem:
         between: Callable[[], object] | None = None,
         names: Mapping[str, str] | None = None,
         chunk: int = CHUNK,
+        omit: Sequence[str] = (),
         accumulate: bool = False,
     ) -> None:
         refuse_unrunnable(forward)
         refuse_unrunnable(gradient)
         self.findings: Findings = inspect(forward, gradient, names or {}, apart=chunk > 0)
-        self._held = tuple(make_held(found, chunk) for found in self.findings.held)
+        self.live = tuple(make_held(found, chunk) for found in self.findings.held)
+        self.omitted = frozenset(omit)
+        _refuse_to_omit(self.omitted - {held.name for held in self.live}, self.findings)
         self.forward_arguments = dict(forward_arguments or {})
         self.gradient_arguments = dict(gradient_arguments or {})
         self.initial: dict[str, Any] = {}
@@ -103,7 +111,8 @@ class Problem:
     def _set_timeline(self, timeline: Timeline) -> None:
         checked_steps(timeline)
         self.timeline = timeline
-        held = tuple(field for one in self._held for field in one.fields)
+        kept = (one for one in self.live if one.name not in self.omitted)
+        held = tuple(field for one in kept for field in one.fields)
         self._layout = make_layout(self.findings, timeline, held)
         self._row_zero = tuple(
             sample_of_row_zero(field, self._layout, timeline) for field in self.findings.state
@@ -151,7 +160,7 @@ class Problem:
     def scratch_nbytes(self) -> int:
         """Memory that takes what recomputed steps would write besides the wavefields."""
         return scratch_nbytes(self._operators[0], self.findings) + sum(
-            held.nbytes for held in self._held
+            held.nbytes for held in self.live
         )
 
     def bind_forward(self) -> None:
@@ -169,7 +178,7 @@ class Problem:
             forward, self._forward, self.forward_arguments, self.findings
         )
         _refuse_uncovered(self._zero_rows, self.findings)
-        self._zero_rows |= first % self.findings.every > 0
+        self._zero_rows |= first % self.findings.every > 0 or self._starts_in_halo()
         self._outputs = RecomputedOutputs(self._forward, forward, self.findings, self._scratch)
         self._is_freshly_bound = True
 
@@ -179,7 +188,6 @@ class Problem:
             self._bind_as_planned()
         self._is_freshly_bound = False
         assert self._forward is not None
-        self._initial_rows()
         self._checksums = self._input_checksums(self._forward)
 
     def _bind_as_planned(self) -> None:
@@ -191,69 +199,45 @@ class Problem:
                 "make a new run for another time range"
             )
 
-    def _initial_rows(self) -> list[tuple[int, NDArray[Any], tuple[slice, ...]]]:
-        known = {name for name, function in self._own.items() if function.is_TimeFunction}
-        for name in self.initial:
-            if name not in known:
-                raise InvalidArgument(
-                    f"initial has no wavefield {name!r}: there are {sorted(known)}"
-                )
-        return [
-            (
-                index,
-                *initial_rows(
-                    field.function, self.initial[field.function.name], max(1, field.depth)
-                ),
-            )
-            for index, field in enumerate(self.findings.state)
-            if field.function.name in self.initial
-        ]
-
     def _input_checksums(self, bound: BoundOperator) -> dict[str, int]:
         """Checksums of everything that the forward reads and does not write."""
         skipped = {*self._own, *self.findings.outputs, *self.findings.forward_accumulators}
         arrays = {n: bound.array(n) for n in bound.array_names() if n not in skipped}
-        arrays |= {f"initial {n}": array for n, array in self._starts().items()}
-        arrays |= {f"initial[{name!r}]": np.asarray(rows) for name, rows in self.initial.items()}
+        arrays |= {f"initial {name}": samples for name, samples in self._starts().items()}
         return {name: _checksum(array) for name, array in arrays.items()}
 
     def initialize(self, rows: Rows) -> None:
-        """Zero, or the samples that the user gave."""
-        for index in range(len(self._layout.state)):
-            for row in range(self._layout.depth):
-                rows.row(index, row)[...] = 0
-        for index, given, domain in self._initial_rows():
-            depth = len(given)
-            for sample in range(min(depth, self._layout.depth)):
-                row = self._layout.depth - depth + sample
-                rows.row(index, row)[domain] = given[sample]
-        starts = self._starts()
-        for held in self._held:
-            arrays = held.arrays(self.timeline.first)
-            for array in arrays:
-                array[...] = 0
-            if held.name in starts:
-                arrays[0][...] = starts[held.name]
-            elif held.name in self.initial:
-                given, domain = initial_rows(
-                    self._own[held.name], self.initial[held.name], len(arrays)
-                )
-                for array, sample_of_user in zip(arrays, given, strict=True):
-                    array[domain] = sample_of_user
+        """What the user's own functions hold or ``initial`` says, or zero."""
+        starts, depth = self._starts(), self._layout.depth
+        for index, name in enumerate(self._windows):
+            samples = [rows.row(index, row) for row in range(depth)]
+            _fill(samples, starts.get(name))
+        for held in self.live:
+            held.clear()
+            _fill(held.arrays(self.timeline.first), starts.get(held.name))
             held.ran(self.timeline.first, clean=self._zero_rows)
 
     def _starts(self) -> dict[str, NDArray[Any]]:
-        """What functions without time start from: the values that the user's own hold."""
-        given, found = self.forward_arguments, {}
-        for name, function in self._own.items():
-            if not function.is_TimeFunction:
-                start = given.get(name, function)
-                found[name] = np.asarray(getattr(start, "_data_allocated", start))
-        return found
+        """The last samples before the first step, by name, where they are not zero."""
+        start = Start(self._own, self.forward_arguments, self.initial)
+        start.refuse_unknown()
+        indices: dict[str, Sequence[int]] = {}
+        for state, zero in zip(self.findings.state, self._row_zero, strict=True):
+            end = zero + self._layout.depth
+            indices[state.function.name] = range(max(0, end - max(1, state.depth)), end)
+        indices |= {held.name: held.indices(self.timeline.first) for held in self.live}
+        found = {name: start.samples(name, i) for name, i in indices.items()}
+        return {name: samples for name, samples in found.items() if samples is not None}
+
+    def _starts_in_halo(self) -> bool:
+        """Whether rows that are used again would bring along what no step overwrites."""
+        return any(reaches_halo(self._own[n], samples) for n, samples in self._starts().items())
 
     def held(self, step: int) -> list[NDArray[Any]]:
         """Samples of wavefields that the gradient does not read, and functions without time."""
-        return held_arrays(self._held, self.timeline.begin(step))
+        iteration = self.timeline.begin(step)
+        kept = (one for one in self.live if one.name not in self.omitted)
+        return [array for one in kept for array in one.arrays(iteration)]
 
     def forward(self, call: Steps, *, first: bool) -> None:
         """Run the forward operator once over the whole segment."""
@@ -263,16 +247,18 @@ class Problem:
             self._zero_written(call)
         self._outputs.switch(first=first)
         iteration, end = self.timeline.begin(call.start), self.timeline.begin(call.stop)
+        for held in self.live:
+            held.arrays(iteration)  # brings one that was not restored to where it belongs
         while iteration < end:
-            for held in self._held:
+            for held in self.live:
                 if held.room(iteration) < 1:
                     held.make_room(iteration)
                     held.ran(iteration, clean=self._zero_rows)
                 self._forward.point(held.name, held.address)
-            until = min(end, *(iteration + held.room(iteration) for held in self._held), end)
+            until = min(end, *(iteration + held.room(iteration) for held in self.live), end)
             self._forward.run(iteration, until - 1)
             iteration = until
-            for held in self._held:
+            for held in self.live:
                 held.ran(iteration, clean=False)
 
     def _zero_written(self, call: Steps) -> None:
@@ -390,6 +376,15 @@ def chunk_within(problem: Problem, memory_nbytes: int) -> int:
     return max(1, min(CHUNK, memory_nbytes // 8 // problem.unread_nbytes))
 
 
+def _fill(samples: Sequence[NDArray[Any]], values: NDArray[Any] | None) -> None:
+    """Zero, and the values in the last ones."""
+    for sample in samples:
+        sample[...] = 0
+    if values is not None:
+        for sample, value in zip(reversed(samples), reversed(values), strict=False):
+            sample[...] = value
+
+
 def _nbytes(function: Any) -> int:
     shape = (int(size) for size in function.shape_allocated)
     return int(math.prod(shape) * np.dtype(function.dtype).itemsize)
@@ -426,6 +421,15 @@ def _refuse_other_rates(bound: BoundOperator, windows: Mapping[str, Any], last: 
                 f"has {function.shape[0]}: give save={last // factor + 1} or more, or "
                 f"time_M={function.shape[0] * factor - 1}"
             )
+
+
+def _refuse_to_omit(names: frozenset[str], findings: Findings) -> None:
+    if names:
+        held = sorted(found.function.name for found in findings.held)
+        raise InvalidArgument(
+            f"omit={sorted(names)}: only functions that the gradient does not read can be left out "
+            f"of restarts, which are {held or 'none'} here"
+        )
 
 
 def _refuse_uncovered(zero_rows: bool, findings: Findings) -> None:

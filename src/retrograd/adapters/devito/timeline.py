@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -124,26 +123,3 @@ def checked_steps(timeline: Timeline) -> None:
             f"the time loop runs from iteration {timeline.first} to {timeline.last}, which is no "
             "step at all: give the wavefields more samples (save=nt) or another time_m and time_M"
         )
-
-
-def initial_rows(
-    function: Any, given: Any, depth: int
-) -> tuple[np.ndarray[Any, Any], tuple[slice, ...]]:
-    """Rows that the user gave for the start, and where in an allocated row they belong.
-
-    Raises
-    ------
-    InvalidArgument
-        unless the shape is that of ``depth`` samples of the domain or of the allocated row.
-    """
-    rows = np.asarray(given)
-    domain, allocated = tuple(function.shape[1:]), tuple(function.shape_allocated[1:])
-    if rows.shape[:1] != (depth,) or rows.shape[1:] not in (domain, allocated):
-        raise InvalidArgument(
-            f"initial[{function.name!r}] has shape {rows.shape}: give the {depth} samples that "
-            f"the first step starts from, of shape {(depth, *domain)}"
-        )
-    if rows.shape[1:] == allocated:
-        return rows, tuple(slice(None) for _ in allocated)
-    left = [h[0] + p[0] for h, p in zip(function.halo[1:], function.padding[1:], strict=True)]
-    return rows, tuple(slice(a, a + n) for a, n in zip(left, domain, strict=True))
