@@ -44,8 +44,9 @@ class CountingProblem:
     """Integers that depend on all integers before them, written to every kind of row.
 
     The first element of a row is the row's index, the others its number. Reading a row that has
-    another index, or two numbers, fails. The gradient is a number that depends on the order of
-    the reversed steps and on every record.
+    another index, or two numbers, fails. Like a compiled operator, which writes no halo, it never
+    writes the last element of a contiguous layout's rows, and finds it zero. The gradient is a
+    number that depends on the order of the reversed steps and on every record.
     """
 
     fixed_nbytes = 0
@@ -81,10 +82,7 @@ class CountingProblem:
     def forward(self, call: Steps, *, first: bool) -> None:
         depth = self.layout.depth
         state = [
-            [
-                _read(call.source.row(field, call.start + age), call.start + age)
-                for field in self.all
-            ]
+            [self._read_row(call.source, field, call.start + age) for field in self.all]
             for age in range(depth)
         ]
         in_between = self.layout.contiguous or (call.recording and not self.layout.records)
@@ -111,11 +109,20 @@ class CountingProblem:
 
     def _write_row(self, rows: Rows, row: int, values: list[int]) -> None:
         for field, value in enumerate(values):
-            _write(rows.row(field, row), row, value)
+            _write(self._inner(rows.row(field, row)), row, value)
+
+    def _read_row(self, rows: Rows, field: int, row: int) -> int:
+        view = rows.row(field, row)
+        halo = view.ravel()[-1]
+        assert halo == 0 or not self.layout.contiguous, f"the halo of row {row} is {halo}"
+        return _read(self._inner(view), row)
+
+    def _inner(self, view: np.ndarray) -> np.ndarray:
+        return view.reshape(-1)[:-1] if self.layout.contiguous else view
 
     def finish_forward(self, rows: Rows) -> None:
         for age in range(self.layout.depth):
-            _read(rows.row(0, self.steps + age), self.steps + age)
+            self._read_row(rows, 0, self.steps + age)
 
     def begin_reverse(self) -> None:
         self.adjoint = 1
@@ -131,7 +138,7 @@ class CountingProblem:
         if self.layout.records:
             return [_read(rows.record(f, k), k) for f in range(len(self.layout.records))]
         reads = range(k + self.layout.record_rows[0], k + self.layout.record_rows[1])
-        return [_read(rows.row(field, row), row) for row in reads for field in self.all]
+        return [self._read_row(rows, field, row) for row in reads for field in self.all]
 
     def gradient(self) -> int:
         return self.adjoint

@@ -194,8 +194,12 @@ class Placement:
         if not self._layout.held:
             return -1
         self.copied_nbytes += self._layout.held_nbytes
-        taken = {kept.slot for kept in self._kept}
+        taken = self.slots()
         return next(slot for slot in range(len(self._kept) + 1) if slot not in taken)
+
+    def slots(self) -> set[int]:
+        """The slots in use, counted from the far end."""
+        return {kept.slot for kept in self._kept if kept.slot >= 0}
 
     def slot(self, step: int) -> int:
         """The slot of the restart at ``step``, counted from the far end."""

@@ -124,6 +124,9 @@ class Arena:
 
     def reset(self) -> None:
         """Forget everything saved; state 0 is live again, its rows not yet written."""
+        if isinstance(self._placement, Placement):
+            for slot in self._placement.slots():
+                self._clear(slot)
         self._placement = placement_of(self.layout, self.nbytes)
 
     def address(self, field: int) -> int:
@@ -190,13 +193,23 @@ class Arena:
         """Go on from the rows of a restart; with ``last`` they may be written afterwards."""
         if held:
             copy_pieces([_as_bytes(array) for array in held], self._copies(step))
+            if last:
+                self._clear(self._slot_number(step))
         for move in self._placement.restore(step, last=last):
             self._move(move)
 
     def _copies(self, step: int) -> list[NDArray[np.uint8]]:
         """Where a restart's copies of held arrays lie."""
+        return self._slot(self._slot_number(step))
+
+    def _slot_number(self, step: int) -> int:
         assert isinstance(self._placement, Placement)
-        return self._slot(self._placement.slot(step))
+        return self._placement.slot(step)
+
+    def _clear(self, slot: int) -> None:
+        """Leave zeros where rows may follow: what no step writes of a row, as its halo, is zero."""
+        for piece in self._slot(slot):
+            piece[:] = 0
 
     def _slot(self, slot: int) -> list[NDArray[np.uint8]]:
         """A slot: a piece of each region, counted from its far end."""
@@ -246,6 +259,8 @@ class Arena:
 
     def drop(self, step: int) -> None:
         """Give up a restart."""
+        if self.layout.held:
+            self._clear(self._slot_number(step))
         self._placement.drop(step)
 
     def forget(self, start: int, stop: int) -> None:

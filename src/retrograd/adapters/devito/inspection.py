@@ -256,11 +256,12 @@ def inspect(
     """
     ours, theirs = accesses(forward), accesses(gradient)
     _refuse_swapped(ours, theirs)
-    inner = {name: names.get(name, name) for name in theirs}
-    read = {inner[name] for name, access in theirs.items() if access.reads}
+    foreign = {name: access for name, access in theirs.items() if not _is_adjoint(access)}
+    inner = {name: names.get(name, name) for name in foreign}
+    read = {inner[name] for name, access in foreign.items() if access.reads}
     saved = tuple(_state(ours))
     written = {name for name, access in ours.items() if access.writes}
-    _refuse_unknown_names(names, theirs, written)
+    _refuse_unknown_names(names, foreign, written)
     state = tuple(f for f in saved if f.function.name in read or not apart)
     known = {item.function.name for item in state}
     held = (
@@ -272,18 +273,20 @@ def inspect(
     _refuse_late_updates(forward, held)
     records = {
         inner[name]: tuple(sorted(access.reads))
-        for name, access in theirs.items()
+        for name, access in foreign.items()
         if inner[name] in known and access.reads
     }
+    gradient_names = {inner[name]: name for name in foreign if inner[name] in records}
     if not records:
         raise NotSupported(
             f"the gradient operator reads none of the forward's wavefields {sorted(known)}: if "
             'they have other names there, pass names={"name there": "name in the forward"}'
         )
+    _refuse_buffered(foreign, gradient_names)
     return Findings(
         state=state,
         records=records,
-        gradient_names={inner[name]: name for name in theirs if inner[name] in records},
+        gradient_names=gradient_names,
         outputs=tuple(n for n, a in ours.items() if a.writes and a.is_sparse),
         forward_accumulators=tuple(_timeless_outputs(ours)),
         adjoint=tuple(n for n, a in theirs.items() if a.writes and a.function.is_TimeFunction),
@@ -369,6 +372,20 @@ def _timeless_outputs(found: Mapping[str, Access]) -> Iterator[str]:
     for name, access in found.items():
         if _is_timeless(access) and not access.elsewhere:
             yield name
+
+
+def _is_adjoint(access: Access) -> bool:
+    """Whether it is the gradient operator's own, also if the forward has one of its name."""
+    return bool(access.writes) and bool(access.function.is_TimeFunction) and not access.is_saved
+
+
+def _refuse_buffered(theirs: Mapping[str, Access], names: Mapping[str, str]) -> None:
+    for name in names.values():
+        if not theirs[name].is_saved:
+            raise NotSupported(
+                f"the gradient operator has only the latest samples of {name!r}: build it with "
+                "save=nt, as the forward; it will not be allocated"
+            )
 
 
 def _refuse_unkept(held: tuple[HeldField, ...], read: set[str]) -> None:

@@ -147,12 +147,12 @@ class Problem:
     @property
     def fixed_nbytes(self) -> int:
         """Bytes of all other fields of both operators: model, adjoint, receivers, gradient."""
-        windows = {*self._own, *self.findings.gradient_names.values()}
+        placed = self._own, self.findings.gradient_names.values()
         fields = {
             p.name: p
-            for operator in self._operators
+            for operator, names in zip(self._operators, placed, strict=True)
             for p in operator.parameters
-            if p.is_AbstractFunction and p.name not in windows
+            if p.is_AbstractFunction and p.name not in names
         }
         return sum(_nbytes(field) for field in fields.values())
 
