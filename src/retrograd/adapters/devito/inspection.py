@@ -111,11 +111,13 @@ def _note(node: Any, found: Mapping[str, Access], *, in_order: bool, guarded: bo
 
 
 def _time_offset(indexed: Any) -> int:
-    """The offset of an access in time, relative to the iteration; 0 if it has no time."""
+    """The offset of an access in time, relative to the iteration; 0 if there is only one sample."""
     function = indexed.function
     if not getattr(function, "is_TimeFunction", False) and not getattr(
         function, "is_SparseTimeFunction", False
     ):
+        return 0
+    if function.is_TimeFunction and function._time_size == 1:
         return 0
     index = indexed.indices[function._time_position]
     if getattr(index, "is_Modulo", False):
