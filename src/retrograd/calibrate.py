@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from statistics import median
@@ -57,6 +57,7 @@ def calibrate(
     memory_nbytes: int | None = None,
     reverse: bool = True,
     cache: str | os.PathLike[str] | None = None,
+    agree: Callable[[int], int] = int,
 ) -> Costs:
     """Measure what a problem's steps, moves and transfers cost, in about two seconds.
 
@@ -72,6 +73,8 @@ def calibrate(
         reverse steps are taken to cost what forward steps do, which is no matter to the choice.
     cache : a file that keeps what was measured, for problems with the same fields on the same
         machine with the same number of threads. It is read if it exists, else written.
+    agree : the least of what the processes that run the problem together say; they must run the
+        same steps.
 
     Raises
     ------
@@ -92,11 +95,11 @@ def calibrate(
     """
     disk = (stores or {}).get(DISK)
     if cache is None:
-        return _measure(problem, disk, memory_nbytes, reverse)
+        return _measure(problem, disk, memory_nbytes, reverse, agree)
     path, key = Path(cache).expanduser(), _key(problem, disk, reverse)
     known = _read(path)
     if key not in known:
-        known[key] = asdict(_measure(problem, disk, memory_nbytes, reverse))
+        known[key] = asdict(_measure(problem, disk, memory_nbytes, reverse, agree))
         _write(path, known)
     return Costs(**known[key])
 
@@ -146,7 +149,11 @@ def _write(path: Path, known: dict[str, dict[str, float]]) -> None:
 
 
 def _measure(
-    problem: Problem, disk: Store | None, memory_nbytes: int | None, reverse: bool
+    problem: Problem,
+    disk: Store | None,
+    memory_nbytes: int | None,
+    reverse: bool,
+    agree: Callable[[int], int],
 ) -> Costs:
     layout, steps = problem.layout, problem.steps
     if steps is None:
@@ -157,8 +164,8 @@ def _measure(
     allowed = min(memory_nbytes or _MOST_NBYTES, _MOST_NBYTES, free_nbytes() // 2)
     fixed = 2 * layout.live_nbytes + layout.restart_nbytes
     rows = (allowed * 7 // 8 - fixed) // layout.record_nbytes
-    trial = _Trial(problem, steps, max(1, min(steps, _STEPS, rows)))
-    costs = trial.costs(reverse)
+    trial = _Trial(problem, steps, agree(max(1, min(steps, _STEPS, rows))))
+    costs = trial.costs(reverse, agree)
     return costs if disk is None else replace(costs, **trial.rates(disk, allowed // 8))
 
 
@@ -201,13 +208,14 @@ class _Trial:
         store.clear()
         return found
 
-    def costs(self, reverse: bool) -> Costs:
+    def costs(self, reverse: bool, agree: Callable[[int], int]) -> Costs:
         """Of steps, calls and moves within memory."""
         self._executor.begin()
         again = Advance(0, 1), Restore(0)
         self._executor.run((Save(0), *again))
         short = median(self._seconds(*again) for _ in range(_REPEATS))
-        steps = self._steps = max(1, min(self._steps, int(_SECONDS / (4 * _REPEATS * short))))
+        affordable = max(1, int(_SECONDS / (4 * _REPEATS * short)))
+        steps = self._steps = agree(min(self._steps, affordable))
         window = Record(0, steps), Forget(0, steps), Restore(0)
         self._executor.run(window)  # touches the memory
         long = median(self._seconds(*window) for _ in range(3))

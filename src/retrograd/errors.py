@@ -12,6 +12,7 @@
     ├── NonFinite (FloatingPointError)  a field became infinite or not a number
     ├── ReplayMismatch (RuntimeError)   a recomputed step differs from the first one; names it
     ├── CompiledCodeFailed (RuntimeError)   a compiled operator returned an error code
+    ├── RankFailed (RuntimeError)       another MPI rank cannot do its part; holds its error
     ├── StoreFailed (OSError)           a tier cannot keep or give back an item; names the item
     │   ├── StoreFull                   there is no room for it
     │   └── ItemLost                    it cannot be read back as it was saved
@@ -93,6 +94,19 @@ class ReplayMismatch(Error, RuntimeError):
 
 class CompiledCodeFailed(Error, RuntimeError):
     """A compiled operator returned an error code."""
+
+
+class RankFailed(Error, RuntimeError):
+    """Another MPI rank cannot do its part; the message holds its error.
+
+    Attributes
+    ----------
+    rank : which one.
+    """
+
+    def __init__(self, message: str, rank: int) -> None:
+        super().__init__(message)
+        self.rank = rank
 
 
 class StoreFailed(Error, OSError):

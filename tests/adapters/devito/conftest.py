@@ -105,9 +105,10 @@ def build(dimensions: int, dtype: str = "float32", kernel: str = "OT2", order: i
     m.data[:] = rng.uniform(2.0, 3.0, shape) ** -2
     damp.data[:] = rng.uniform(0.0, 0.02, shape)
     src.coordinates.data[:] = rng.uniform(0.1, 0.9, (2, dimensions)) * grid.extent
-    rec.coordinates.data[:] = rng.uniform(0.0, 1.0, (5, dimensions)) * grid.extent
-    rec.coordinates.data[1] = rec.coordinates.data[0] + 0.1
-    residual.coordinates.data[:] = rec.coordinates.data
+    positions = rng.uniform(0.0, 1.0, (5, dimensions)) * grid.extent
+    positions[1] = positions[0] + 0.1
+    for receivers in (rec, residual):
+        receivers.coordinates.data[:] = positions
     src.data[:] = rng.standard_normal((NT, 2))
     residual.data[:] = rng.standard_normal((NT, 5))
     dt = grid.stepping_dim.spacing

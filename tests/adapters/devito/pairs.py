@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,7 +92,7 @@ def _names(operator: Any) -> set[str]:
 
 def ramp(name: str) -> Any:
     given = function(name)
-    given.data[:] = np.linspace(0.1, 0.9, given.data.size).reshape(given.data.shape)
+    given.data[:] = np.linspace(0.1, 0.9, math.prod(GRID.shape)).reshape(GRID.shape)
     return given
 
 

@@ -8,6 +8,7 @@ Tried with Devito 4.8.23.
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from devito.arch.archinfo import Device
 from devito.exceptions import InvalidArgument as DevitoInvalidArgument
+from devito.mpi.routines import MPIMsg
 from numpy.typing import NDArray
 
 from retrograd.adapters.devito.inspection import accesses
@@ -25,12 +27,22 @@ Operator = Any
 Function = Any
 
 
-def unallocated(function: Function) -> NDArray[Any]:
-    """An array of a function's allocated shape that takes one item of memory."""
-    shape = tuple(int(size) for size in function.shape_allocated)
-    return np.lib.stride_tricks.as_strided(
-        np.zeros(1, dtype=function.dtype), shape=shape, strides=(0,) * len(shape)
-    )
+class Unallocated(np.ndarray[Any, Any]):
+    """An array of a function's allocated shape that takes one item of memory.
+
+    It is false: for the sizes of messages to other MPI ranks, Devito then looks at its own
+    function, as without an override.
+    """
+
+    def __new__(cls, function: Function) -> Unallocated:
+        """An array for a function."""
+        shape = tuple(int(size) for size in function.shape_allocated)
+        item = np.zeros(1, dtype=function.dtype)
+        array = np.lib.stride_tricks.as_strided(item, shape=shape, strides=(0,) * len(shape))
+        return array.view(cls)
+
+    def __bool__(self) -> bool:
+        return False
 
 
 def refuse_unrunnable(operator: Operator) -> None:
@@ -39,20 +51,13 @@ def refuse_unrunnable(operator: Operator) -> None:
     Raises
     ------
     NotSupported
-        for a GPU, which maps whole arrays, and for more than one MPI rank.
+        for a GPU, which maps whole arrays.
     """
     if isinstance(operator._platform, Device):
         raise NotSupported(
             f"{operator.name} is compiled for a GPU, which maps whole wavefields to the device: "
             "build it with platform='cpu64'"
         )
-    for parameter in operator.parameters:
-        distributor = getattr(getattr(parameter, "grid", None), "distributor", None)
-        if distributor is not None and distributor.nprocs > 1:
-            raise NotSupported(
-                f"{operator.name} runs on {distributor.nprocs} MPI ranks, which is not supported "
-                "yet: run one shot a process"
-            )
 
 
 class BoundOperator:
@@ -71,7 +76,7 @@ class BoundOperator:
         refuse_unknown(operator, arguments, windows)
         self._operator = operator
         self._names = [parameter.name for parameter in operator.parameters]
-        given: dict[str, Any] = {name: unallocated(function) for name, function in windows.items()}
+        given: dict[str, Any] = {name: Unallocated(function) for name, function in windows.items()}
         # Injection into points that several threads share is atomic, and its order is not
         # fixed: one thread makes it reproducible, at little cost.
         if "nthreads_nonaffine" in self._names:
@@ -95,8 +100,19 @@ class BoundOperator:
         self._values = [self._arguments[name] for name in self._names]
         self._position = {name: i for i, name in enumerate(self._names)}
         self._call = operator.cfunction
+        self._own_messages()
         self.seconds = 0.0
         """Spent inside the compiled function so far."""
+
+    def _own_messages(self) -> None:
+        """Keep the buffers of messages to other MPI ranks, which ``apply`` makes anew and frees."""
+        for name, parameter in zip(self._names, self._operator.parameters, strict=True):
+            if isinstance(parameter, MPIMsg):
+                shared = self._arguments[name]
+                own = type(shared).from_buffer_copy(shared)
+                buffers, parameter._memfree_args = parameter._memfree_args, []
+                weakref.finalize(self, _free, parameter._allocator, buffers, dict(shared._objects))
+                self._values[self._position[name]] = own
 
     @property
     def time_range(self) -> tuple[int, int]:
@@ -131,13 +147,19 @@ class BoundOperator:
     def _function(self, name: str) -> Function:
         return self._operator.parameters[self._position[name]]
 
-    def array_names(self) -> list[str]:
-        """Names of the arguments that are arrays."""
-        return [
-            n
+    def arrays(self) -> dict[str, Function]:
+        """The operator's functions whose arguments are arrays, by name."""
+        return {
+            n: self._function(n)
             for n, v in zip(self._names, self._values, strict=True)
             if hasattr(v, "_obj") and hasattr(v._obj, "data")
-        ]
+        }
+
+    def collect(self) -> None:
+        """Bring what MPI ranks have written for others to the user's own sparse functions."""
+        for name, function in self.arrays().items():
+            if function.is_SparseFunction:
+                function._arg_apply(self._arguments[name], alias=self._keep.get(name))
 
     def run(self, first: int, last: int) -> None:
         """Run iterations ``first`` … ``last`` of the time loop, both included.
@@ -159,6 +181,11 @@ class BoundOperator:
                 raise CompiledCodeFailed(
                     f"{self._operator.name} returned {code} in iterations {first} … {last}: {error}"
                 ) from error
+
+
+def _free(allocator: Any, buffers: list[Any], used_until_now: Any) -> None:
+    for buffer in buffers:
+        allocator.free(*buffer)
 
 
 def _time_range(operator: Operator, windows: Mapping[str, Function]) -> dict[str, int]:

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
-from retrograd.actions import DISK, Tier
+from retrograd.actions import DISK, Action, Tier
 from retrograd.adapters.devito.describe import describe
 from retrograd.adapters.devito.problem import Problem, chunk_within
+from retrograd.adapters.devito.ranks import Ranks
 from retrograd.adapters.devito.replays import CheckedProblem
 from retrograd.calibrate import calibrate
 from retrograd.cost import Costs
-from retrograd.errors import InvalidArgument, OutOfOrder
+from retrograd.errors import BudgetTooSmall, InvalidArgument, NotSupported, OutOfOrder
 from retrograd.events import Observer
 from retrograd.place import place_of
 from retrograd.planner import Choice
 from retrograd.plans import Plan
 from retrograd.result import Result
 from retrograd.run import INTERVAL, Run
-from retrograd.sizes import Size, parse_budget
+from retrograd.sizes import Size, parse_budget, parse_disk
 from retrograd.stores.tier import Store
 from retrograd.sweep import Tally
 
@@ -83,6 +84,9 @@ def checkpointed(
     """
     kind = _kind(check, omit)
     problem = kind(forward, gradient, names=names, omit=omit, accumulate=True)
+    if problem.ranks is not None:
+        memory = _share(memory, lambda: parse_budget(memory, 0), problem.ranks)
+        disk = _share(disk, lambda: parse_disk(disk, 0, scratch), problem.ranks)
     if problem.unread_nbytes and not omit:
         chunk = chunk_within(problem, parse_budget(memory, problem.keep_all_nbytes))
         problem = kind(forward, gradient, names=names, accumulate=True, chunk=chunk)
@@ -96,6 +100,12 @@ def checkpointed(
         "stores": stores,
     }
     return CheckpointedRun(problem, costs, options, observers)
+
+
+def _share(size: Size, nbytes: Callable[[], int], ranks: Ranks) -> Size:
+    """What is free on a node is for all ranks there."""
+    is_auto = isinstance(size, str) and size.strip().lower() == "auto"
+    return nbytes() // ranks.here if is_auto else size
 
 
 def _kind(check: str | None, omit: Sequence[str]) -> type[Problem]:
@@ -158,10 +168,34 @@ class CheckpointedRun:
                     {DISK: store, **stores},
                     memory_nbytes=most,
                     reverse=False,
+                    agree=int if self._problem.ranks is None else self._problem.ranks.smallest,
                 )
-        run = Run(self._problem, costs=self._costs, **self._options)
-        run.observers = self.observers
-        return run
+        ranks = self._problem.ranks
+        return self._make_run() if ranks is None else self._agree(ranks)
+
+    def _make_run(self, **others: Any) -> Run:
+        return Run(self._problem, costs=self._costs, **(self._options | others))
+
+    def _agree(self, ranks: Ranks) -> Run:
+        """A run of the schedule that all ranks follow."""
+        own = ranks.each(self._make_run)
+        schedule = ranks.agree(own.plan, self._holds)
+        if schedule == own.plan.schedule:
+            return own
+        own.close()
+        return self._make_run(schedule=schedule)
+
+    def _holds(self, schedule: Iterable[Action]) -> bool:
+        """Whether this rank's budget does."""
+        try:
+            self._make_run(schedule=schedule).close()
+        except BudgetTooSmall:
+            return False
+        return True
+
+    def _together(self) -> AbstractContextManager[None]:
+        ranks = self._problem.ranks
+        return nullcontext() if ranks is None else ranks.together()
 
     @property
     def _run(self) -> Run:
@@ -224,15 +258,26 @@ class CheckpointedRun:
             something is put there; see `retrograd.Run.forward`.
         arguments : as for the forward operator's ``apply``.
         """
-        self._problem.initial = dict(initial or {})
-        self.prepare(**arguments)
-        return self._run.forward(keep=keep, resume=resume, interval=interval)
+        if resume is not None and self._problem.ranks is not None:
+            raise NotSupported(
+                "resume= with more than one MPI rank: each would go on from a step of its own. "
+                "Leave it out, or run one shot a process"
+            )
+        with self._together():
+            self._problem.initial = dict(initial or {})
+            self._prepare(arguments)
+            self._run.observers = self.observers
+            return self._run.forward(keep=keep, resume=resume, interval=interval)
 
     def prepare(self, **arguments: Any) -> Plan:
         """Measure what has to be measured, and plan, for a `forward` with these arguments.
 
         Nothing that belongs to the caller is written to. `forward` does it where it was not done.
         """
+        with self._together():
+            return self._prepare(arguments)
+
+    def _prepare(self, arguments: dict[str, Any]) -> Plan:
         self._result = None
         self._problem.forward_arguments = arguments
         self._problem.bind_forward()
@@ -256,9 +301,10 @@ class CheckpointedRun:
             if there is no forward that has not been reversed, or if an input of the forward has
             been changed since.
         """
-        self._problem.gradient_arguments = arguments
-        self._result = self._run.reverse()
-        return self._result
+        with self._together():
+            self._problem.gradient_arguments = arguments
+            self._result = self._run.reverse()
+            return self._result
 
     @property
     def result(self) -> Result:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from devito.ir.iet import Conditional, Expression, FindNodes, Iteration, MapNodes
+from devito.mpi.routines import MPICallable
 from devito.symbolics import retrieve_indexed
 
 from retrograd.errors import NotSupported
@@ -32,6 +33,7 @@ class Access:
     covers : whether some plain write (not an increment) runs over the whole domain at every
         iteration.
     early : offsets that may be read before such a write of the same iteration.
+    around : offsets at which other points than the one at hand are read.
     """
 
     function: Function
@@ -40,6 +42,7 @@ class Access:
     elsewhere: bool = False
     covers: bool = False
     early: set[int] = field(default_factory=set)
+    around: set[int] = field(default_factory=set)
 
     @property
     def every(self) -> int:
@@ -75,11 +78,14 @@ class Access:
 
 
 def accesses(operator: Operator) -> dict[str, Access]:
-    """How an operator touches each function that it is given, by name."""
+    """How an operator touches each function that it is given, by name.
+
+    What MPI ranks exchange is their neighbours' values of the same samples.
+    """
     given = {p.name: p for p in operator.parameters if p.is_AbstractFunction}
     found = {name: Access(function) for name, function in given.items()}
-    roots = [operator, *(entry.root for entry in operator._func_table.values())]
-    for root in roots:
+    callables = (entry.root for entry in operator._func_table.values())
+    for root in (operator, *(c for c in callables if not isinstance(c, MPICallable))):
         guarded = _guarded(root)
         for expression in FindNodes(Expression).visit(root):
             _note(expression, found, in_order=root is operator, guarded=expression in guarded)
@@ -103,6 +109,8 @@ def _note(node: Any, found: Mapping[str, Access], *, in_order: bool, guarded: bo
             access.elsewhere |= target != indexed.function.name
             if not (in_order and access.covers):
                 access.early.add(offset)
+            if not _is_at_the_point(indexed):
+                access.around.add(offset)
     for indexed in written:
         access = found[indexed.function.name]
         access.writes.add(_time_offset(indexed))
@@ -145,6 +153,21 @@ def _snapshot_offset(indexed: Any, index: Any) -> int:
             f"at {index}: only fields with save= can, and only at their current sample"
         )
     return 0
+
+
+def _is_at_the_point(indexed: Any) -> bool:
+    """Whether the space indices are those of the point at hand."""
+    function = indexed.function
+    return all(
+        is_centre(index, function, dimension)
+        for index, dimension in zip(indexed.indices, function.dimensions, strict=True)
+        if dimension.is_Space
+    )
+
+
+def is_centre(index: Any, function: Function, dimension: Any) -> bool:
+    """Whether an index along an axis is that of the point at hand, which lies behind the halo."""
+    return bool((index - function._size_nodomain[dimension].left).is_Symbol)
 
 
 def _is_whole_domain(indexed: Any) -> bool:

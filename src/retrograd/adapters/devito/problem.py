@@ -14,9 +14,18 @@ from numpy.typing import NDArray
 from retrograd.adapters.devito.binding import BoundOperator, refuse_unrunnable
 from retrograd.adapters.devito.coverage import rows_need_zeroing
 from retrograd.adapters.devito.held import make_held
-from retrograd.adapters.devito.inspection import Buffered, Findings, Unread, accesses, inspect
+from retrograd.adapters.devito.inspection import (
+    Access,
+    Buffered,
+    Findings,
+    Unread,
+    accesses,
+    inspect,
+)
+from retrograd.adapters.devito.neighbours import LateHalo, late_halo, refuse_early_exchanges
 from retrograd.adapters.devito.outputs import RecomputedOutputs, scratch_nbytes
-from retrograd.adapters.devito.start import Start, reaches_halo
+from retrograd.adapters.devito.ranks import ranks_of
+from retrograd.adapters.devito.start import Start, domain, reaches_halo
 from retrograd.adapters.devito.timeline import (
     Timeline,
     checked_steps,
@@ -80,6 +89,7 @@ class Problem:
         refuse_unrunnable(forward)
         refuse_unrunnable(gradient)
         self.findings: Findings = inspect(forward, gradient, names or {}, apart=chunk > 0)
+        self.ranks = ranks_of(forward, gradient)
         self.live = tuple(make_held(found, chunk) for found in self.findings.held)
         self.omitted = frozenset(omit)
         _refuse_to_omit(self.omitted - {held.name for held in self.live}, self.findings)
@@ -91,8 +101,10 @@ class Problem:
         self._accumulate = accumulate
         self._windows = {field.function.name: field.function for field in self.findings.state}
         self._own = self.findings.own_functions
-        self._gradient_range = default_range(accesses(gradient))
-        first, last = default_range(accesses(forward))
+        ours, theirs = accesses(forward), accesses(gradient)
+        self._late_halos = self._find_late_halos(ours, theirs) if self.ranks is not None else {}
+        self._gradient_range = default_range(theirs)
+        first, last = default_range(ours)
         low, high = self._gradient_range
         self._set_timeline(self._timeline(first, last, max(low, first), min(high, last)))
         self._zero_rows = False
@@ -104,6 +116,20 @@ class Problem:
         self._checksums: dict[str, int] = {}
         if forward_arguments is not None:
             self.bind_forward()
+
+    def _find_late_halos(
+        self, ours: Mapping[str, Access], theirs: Mapping[str, Access]
+    ) -> dict[int, LateHalo]:
+        """Those that must be made up before the gradient operator runs, by field."""
+        for operator in self._operators:
+            refuse_early_exchanges(operator)
+        names = self.findings.gradient_names
+        found = {
+            index: late_halo(ours[name], theirs[names[name]])
+            for index, name in enumerate(self._windows)
+            if name in names
+        }
+        return {index: late for index, late in found.items() if late is not None}
 
     def _timeline(self, first: int, last: int, low: int, high: int) -> Timeline:
         return Timeline(first, last, low, high, self.findings.every)
@@ -202,9 +228,20 @@ class Problem:
     def _input_checksums(self, bound: BoundOperator) -> dict[str, int]:
         """Checksums of everything that the forward reads and does not write."""
         skipped = {*self._own, *self.findings.outputs, *self.findings.forward_accumulators}
-        arrays = {n: bound.array(n) for n in bound.array_names() if n not in skipped}
+        arrays = {
+            name: self.comparable(function, bound.array(name))
+            for name, function in bound.arrays().items()
+            if name not in skipped
+        }
         arrays |= {f"initial {name}": samples for name, samples in self._starts().items()}
         return {name: _checksum(array) for name, array in arrays.items()}
+
+    def comparable(self, function: Any, array: NDArray[Any]) -> NDArray[Any]:
+        """The part of an array that is the same whenever it is computed.
+
+        Not the halo where MPI ranks exchange it: they do when it is read.
+        """
+        return array if self.ranks is None else array[domain(function, array.ndim)]
 
     def initialize(self, rows: Rows) -> None:
         """What the user's own functions hold or ``initial`` says, or zero."""
@@ -274,7 +311,9 @@ class Problem:
                 bound.point(names.get(name, name), rows.address(index) - shift)
 
     def finish_forward(self, rows: Rows) -> None:
-        """Nothing to do: the receivers hold the forward's output."""
+        """Gather the receivers' data from other MPI ranks."""
+        assert self._forward is not None
+        self._forward.collect()
 
     def begin_reverse(self) -> None:
         """Bind the gradient's arguments; zero the adjoint state, and what the sweep sums up."""
@@ -308,6 +347,13 @@ class Problem:
         """Run the gradient operator once over the whole segment."""
         assert self._gradient is not None
         first, last = self.timeline.reverse_range(stop, start)
+        for index, late in self._late_halos.items():
+            for iteration in range(min(last, self.timeline.last), first - 1, -1):
+                sample = rows.row(index, iteration + late.offset - self._row_zero[index])
+                if iteration == self.timeline.last:
+                    late.clear(sample)  # the forward ends before anybody would read it
+                else:
+                    late.exchange(sample)
         if first <= last:
             self._point(self._gradient, rows, self.findings.gradient_names)
             self._gradient.run(first, last)
@@ -363,6 +409,7 @@ class Problem:
     def gradient(self) -> dict[str, NDArray[Any]]:
         """What the gradient operator has summed up, by name, without halo."""
         assert self._gradient is not None
+        self._gradient.collect()
         arguments = self.gradient_arguments
         defaults = {p.name: p for p in self._operators[1].parameters}
         found = {n: arguments.get(n, defaults[n]) for n in self.findings.accumulators}

@@ -63,16 +63,16 @@ class Start:
 def _embedded(function: Any, given: Any, count: int) -> Array:
     """Samples of the domain or of the allocated rows, as allocated rows."""
     rows = np.asarray(given)
-    domain, allocated = tuple(function.shape[1:]), tuple(function.shape_allocated[1:])
-    if rows.shape[:1] != (count,) or rows.shape[1:] not in (domain, allocated):
+    inner, allocated = tuple(function.shape[1:]), tuple(function.shape_allocated[1:])
+    if rows.shape[:1] != (count,) or rows.shape[1:] not in (inner, allocated):
         raise InvalidArgument(
             f"initial[{function.name!r}] has shape {rows.shape}: give the {count} samples that "
-            f"the first step starts from, of shape {(count, *domain)}"
+            f"the first step starts from, of shape {(count, *inner)}"
         )
     if rows.shape[1:] == allocated:
         return rows
     whole = np.zeros((count, *allocated), dtype=function.dtype)
-    whole[_domain(function)] = rows
+    whole[domain(function, whole.ndim)] = rows
     return whole
 
 
@@ -80,11 +80,15 @@ def reaches_halo(function: Any, samples: Array) -> bool:
     """Whether a wavefield's allocated samples are not zero outside the domain."""
     if not function.is_TimeFunction:
         return False
-    return bool(np.count_nonzero(samples) > np.count_nonzero(samples[_domain(function)]))
+    return bool(
+        np.count_nonzero(samples) > np.count_nonzero(samples[domain(function, samples.ndim)])
+    )
 
 
-def _domain(function: Any) -> tuple[slice, ...]:
-    """Where the domain lies in a wavefield's allocated samples."""
-    before = [h[0] + p[0] for h, p in zip(function.halo[1:], function.padding[1:], strict=True)]
-    inner = (slice(a, a + n) for a, n in zip(before, function.shape[1:], strict=True))
-    return (slice(None), *inner)
+def domain(function: Any, ndim: int) -> tuple[slice, ...]:
+    """Where the domain lies in allocated samples, whose last axes are the function's last."""
+    axes = zip(function.halo, function.padding, function.shape, strict=True)
+    inner = [slice(h[0] + p[0], h[0] + p[0] + n) for h, p, n in axes]
+    if function.is_TimeFunction:
+        inner[0] = slice(None)
+    return tuple(inner[len(inner) - ndim :])
