@@ -4,6 +4,8 @@ Velocities are in km/s, lengths in metres, times in milliseconds, frequencies in
 """
 
 from retrograd.seismic.acquisition import Acquisition, ricker, surface_acquisition
+from retrograd.seismic.elastic import ElasticPropagator, elastic_stable_dt_ms
+from retrograd.seismic.elastic_model import ElasticModel, load_elastic_npz
 from retrograd.seismic.keep_all import KeepAllRun
 from retrograd.seismic.misfit import L2, Misfit
 from retrograd.seismic.models import VelocityModel, load_npz, marmousi
@@ -15,6 +17,8 @@ from retrograd.seismic.smoothing import smoothed
 __all__ = [
     "L2",
     "Acquisition",
+    "ElasticModel",
+    "ElasticPropagator",
     "KeepAllRun",
     "Misfit",
     "Propagator",
@@ -22,6 +26,8 @@ __all__ = [
     "Scheme",
     "ShotGradient",
     "VelocityModel",
+    "elastic_stable_dt_ms",
+    "load_elastic_npz",
     "load_npz",
     "marmousi",
     "resolved_frequency_hz",

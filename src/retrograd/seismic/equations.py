@@ -37,9 +37,9 @@ def forward_equations(fields: Fields, scheme: Scheme) -> list[Any]:
     u = fields.u
     return [
         *_step(fields, u, +1, scheme),
-        fields.source.inject(field=u.forward, expr=fields.source * _response(fields)),
+        fields.points.source.inject(field=u.forward, expr=fields.points.source * _response(fields)),
         *_surface(u, +1, scheme),
-        fields.receivers.interpolate(expr=u),
+        fields.points.receivers.interpolate(expr=u),
     ]
 
 
@@ -48,7 +48,9 @@ def gradient_equations(fields: Fields, scheme: Scheme) -> list[Any]:
     v = fields.v
     return [
         *_step(fields, v, -1, scheme),
-        fields.receivers.inject(field=v.backward, expr=fields.receivers * _response(fields)),
+        fields.points.receivers.inject(
+            field=v.backward, expr=fields.points.receivers * _response(fields)
+        ),
         *_surface(v, -1, scheme),
         load_devito().Inc(fields.gradient, -fields.u * v.dt2),
     ]

@@ -89,9 +89,9 @@ def load_npz(path: str | Path) -> VelocityModel:
     InvalidArgument
         If the file is absent, is not an npz, lacks a key, or holds no valid model.
     """
-    arrays = _arrays_in(Path(path).expanduser())
+    arrays = arrays_in(Path(path).expanduser())
     try:
-        return _model_from(arrays)
+        return velocities_in(arrays)
     except InvalidArgument as error:
         raise InvalidArgument(f"{path}: {error}") from error
 
@@ -120,7 +120,8 @@ def marmousi(spacing_m: int = 8) -> VelocityModel:
         return load_npz(path)
 
 
-def _arrays_in(path: Path) -> Mapping[str, Array]:
+def arrays_in(path: Path) -> Mapping[str, Array]:
+    """Return what is in an npz file, or raise InvalidArgument with what is wrong."""
     try:
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
@@ -141,7 +142,8 @@ def _arrays_in(path: Path) -> Mapping[str, Array]:
         ) from error
 
 
-def _model_from(arrays: Mapping[str, Array]) -> VelocityModel:
+def velocities_in(arrays: Mapping[str, Array]) -> VelocityModel:
+    """Return the model of such arrays, by their names."""
     missing = [key for key in ("vp", "spacing") if key not in arrays]
     if missing:
         raise InvalidArgument(

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import math
-import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from retrograd.errors import InvalidArgument, OutOfOrder
+from retrograd.errors import InvalidArgument
 from retrograd.seismic import layer
 from retrograd.seismic.acquisition import Acquisition
 from retrograd.seismic.equations import forward_equations, gradient_equations
-from retrograd.seismic.fields import declare, load_devito
+from retrograd.seismic.fields import Points, declare
 from retrograd.seismic.models import VelocityModel
 from retrograd.seismic.scheme import Scheme, resolved_frequency_hz
+from retrograd.seismic.waves import Waves, warn_of_dispersion
 
 Array = npt.NDArray[Any]
 
-PARAMETRISATIONS = ("velocity", "squared_slowness")
 
-
-class Propagator:
+class Propagator(Waves[Array]):
     """The isotropic acoustic wave equation of constant density, as two Devito operators.
 
     m u_tt + damping u_t - Δu = q, with m = 1/v² in ms²/m². One object serves all shots, and all
@@ -52,18 +50,16 @@ class Propagator:
         If the grid is too coarse for the frequency (`resolved_frequency_hz`).
     """
 
+    parametrisations = ("velocity", "squared_slowness")
+
     def __init__(
         self, model: VelocityModel, acquisition: Acquisition, scheme: Scheme | None = None
     ) -> None:
-        self.acquisition = acquisition
         self.scheme = Scheme() if scheme is None else scheme
-        self.dt_ms = self.scheme.time_step_ms(model)
-        self.samples = _samples(acquisition.duration_ms, self.dt_ms)
+        super().__init__(acquisition, self.scheme.time_step_ms(model))
         _check_acquisition(acquisition, model, self.scheme)
         self._layer = layer.widths(model, self.scheme)
         self._fields = declare(model, acquisition, self.scheme, self.times_ms)
-        self._operators: dict[str, Any] = {}
-        self._shot: int | None = None
         self._model = model
         self.set_model(model)
 
@@ -73,24 +69,9 @@ class Propagator:
         return self._model
 
     @property
-    def nt(self) -> int:
-        """Rows of the wavefield in time: one more than `samples`."""
-        return self.samples + 1
-
-    @property
     def steps(self) -> int:
         """Time steps of a sweep: nt - 2, as the first two rows are the start."""
         return self.nt - 2
-
-    @property
-    def times_ms(self) -> Array:
-        """The times of the recorded samples, shape (samples,)."""
-        return self.dt_ms * np.arange(self.samples)
-
-    @property
-    def grid(self) -> Any:
-        """Devito's grid: the model and its absorbing layer."""
-        return self._fields.u.grid
 
     @property
     def u(self) -> Any:
@@ -98,14 +79,21 @@ class Propagator:
         return self._fields.u
 
     @property
-    def forward_operator(self) -> Any:
-        """The Devito operator that steps `u` and records `rec`; built when first used."""
-        return self._operator("acoustic_forward", forward_equations)
+    def wavefields(self) -> tuple[Any, ...]:
+        """`u` alone."""
+        return (self._fields.u,)
 
     @property
-    def gradient_operator(self) -> Any:
-        """The Devito operator that steps `v` back and adds to `grad`; built when first used."""
-        return self._operator("acoustic_gradient", gradient_equations)
+    def _points(self) -> Points:
+        return self._fields.points
+
+    @property
+    def _reverse_fields(self) -> dict[str, Any]:
+        return {"v": self._fields.v, "grad": self._fields.gradient}
+
+    def _equations(self, name: str) -> Sequence[Any]:
+        equations = {"forward": forward_equations, "gradient": gradient_equations}[name]
+        return equations(self._fields, self.scheme)
 
     def set_model(self, model: VelocityModel) -> None:
         """Use another model on the same grid, with the same time step.
@@ -128,61 +116,7 @@ class Propagator:
         self._model = model
         self._shot = None
 
-    def forward_arguments(self, shot: int = 0) -> dict[str, Any]:
-        """Return what the forward operator takes for a shot, but for the wavefield.
-
-        The returned objects are the propagator's own, the same for every shot. They hold this
-        shot, with receivers at zero, until the next call.
-        """
-        if not 0 <= shot < self.acquisition.shots:
-            raise InvalidArgument(
-                f"shot {shot} of {self.acquisition.shots}: count from 0 to "
-                f"{self.acquisition.shots - 1}"
-            )
-        source, receivers = self._fields.source, self._fields.receivers
-        source.coordinates.data[:] = self.acquisition.sources[shot]
-        receivers.data[:] = 0.0
-        self._shot = shot
-        return {"src": source, "rec": receivers, "dt": self.dt_ms}
-
-    def gradient_arguments(self, adjoint_source: Array, shot: int = 0) -> dict[str, Any]:
-        """Return what the gradient operator takes, with `v` and `grad` set to zero.
-
-        Parameters
-        ----------
-        adjoint_source : the misfit's derivative with respect to the data, shape
-            (samples, receivers).
-
-        Raises
-        ------
-        InvalidArgument
-            If the shape is another one.
-        OutOfOrder
-            If `forward_arguments` was last asked for another shot or model: a recomputing
-            reverse sweep would run with the wrong source.
-        """
-        self._check_current(shot)
-        wanted = (self.samples, len(self.acquisition.receivers))
-        if np.shape(adjoint_source) != wanted:
-            raise InvalidArgument(
-                f"an adjoint source of shape {np.shape(adjoint_source)}: give {wanted}, a value "
-                "for every sample and receiver"
-            )
-        self._fields.residual.data[: self.samples] = adjoint_source
-        self._fields.v.data[:] = 0.0
-        self._fields.gradient.data[:] = 0.0
-        return {
-            "v": self._fields.v,
-            "rec": self._fields.residual,
-            "grad": self._fields.gradient,
-            "dt": self.dt_ms,
-        }
-
-    def recorded(self) -> Array:
-        """Return a copy of the receivers' data, shape (samples, receivers)."""
-        return np.array(self._fields.receivers.data[: self.samples])
-
-    def gradient(self, parametrisation: str = "velocity") -> Array:
+    def gradient(self, parametrisation: str | None = None) -> Array:
         """Return the accumulated gradient on the model's grid, a copy in the scheme's dtype.
 
         The layer's part is added to the edge cells that the layer copies. With respect to the
@@ -191,56 +125,20 @@ class Propagator:
 
         Parameters
         ----------
-        parametrisation : "velocity" or "squared_slowness".
+        parametrisation : "velocity", if None, or "squared_slowness".
 
         Raises
         ------
         OutOfOrder
             If the model was changed since the gradient was computed.
         """
-        check_parametrisation(parametrisation)
+        parametrisation = self.check_parametrisation(parametrisation)
         self._check_current(self._shot)
         accumulated = np.array(self._fields.gradient.data, dtype=np.float64)
         gradient = layer.padded_adjoint(accumulated, self._layer)
         if parametrisation == "velocity":
             gradient *= -2.0 * self._model.vp.astype(np.float64) ** -3
         return gradient.astype(self.scheme.dtype)
-
-    def _check_current(self, shot: int | None) -> None:
-        if self._shot is None or shot != self._shot:
-            current = "no shot in this model" if self._shot is None else f"shot {self._shot}"
-            wanted = "" if shot is None else f" of shot {shot}"
-            raise OutOfOrder(
-                f"the gradient{wanted} was asked for, but {current} has been run forward: call "
-                f"forward_arguments({0 if shot is None else shot}) and run both sweeps first"
-            )
-
-    def _operator(self, name: str, equations: Any) -> Any:
-        if name not in self._operators:
-            self._operators[name] = load_devito().Operator(
-                equations(self._fields, self.scheme),
-                subs=self.grid.spacing_map,
-                name=name,
-                language="openmp",
-            )
-        return self._operators[name]
-
-
-def check_parametrisation(parametrisation: str) -> None:
-    """Raise InvalidArgument unless the name is one of PARAMETRISATIONS."""
-    if parametrisation not in PARAMETRISATIONS:
-        raise InvalidArgument(
-            f"parametrisation={parametrisation!r}: write one of {', '.join(PARAMETRISATIONS)}"
-        )
-
-
-def _samples(duration_ms: float, dt_ms: float) -> int:
-    samples = math.floor(duration_ms / dt_ms * (1 + 1e-12)) + 1
-    if samples < 3:
-        raise InvalidArgument(
-            f"{duration_ms:g} ms are less than two time steps of {dt_ms:g} ms: record for longer"
-        )
-    return samples
 
 
 def _check_acquisition(acquisition: Acquisition, model: VelocityModel, scheme: Scheme) -> None:
@@ -253,12 +151,4 @@ def _check_acquisition(acquisition: Acquisition, model: VelocityModel, scheme: S
                 f"a source or receiver {below:g} m below a free surface, where pressure is zero: "
                 f"place it deeper, {model.spacing[-1]:g} m for example"
             )
-    highest = resolved_frequency_hz(model)
-    if acquisition.frequency_hz > highest:
-        warnings.warn(
-            f"{acquisition.frequency_hz:g} Hz on a grid of {max(model.spacing):g} m leaves fewer "
-            "than 5 points in the shortest wavelength, so that waves disperse: stay below "
-            f"{highest:.3g} Hz or refine the grid",
-            UserWarning,
-            stacklevel=3,
-        )
+    warn_of_dispersion(acquisition, resolved_frequency_hz(model), max(model.spacing))

@@ -73,11 +73,11 @@ class Scheme:
         """
         limit = stable_dt_ms(model, self.space_order)
         if self.dt_ms is None:
-            return _rounded_down(0.99 * limit)
+            return rounded_down(0.99 * limit)
         if self.dt_ms > limit:
             raise InvalidArgument(
                 f"a time step of {self.dt_ms:g} ms is unstable for velocities up to "
-                f"{model.vp.max():g} km/s: the largest stable one is {_rounded_down(limit):g} ms"
+                f"{model.vp.max():g} km/s: the largest stable one is {rounded_down(limit):g} ms"
             )
         return self.dt_ms
 
@@ -127,11 +127,16 @@ def resolved_frequency_hz(model: VelocityModel) -> float:
     The shortest wavelength is that of 2.5 times a Ricker wavelet's peak frequency at the lowest
     velocity. Above it, waves of different frequencies visibly travel at different speeds.
     """
-    shortest_m = _POINTS_PER_WAVELENGTH * max(model.spacing)
-    return 1000.0 * float(model.vp.min()) / shortest_m / _HIGHEST_OVER_PEAK
+    return points_per_wavelength_hz(float(model.vp.min()), max(model.spacing))
 
 
-def _rounded_down(value: float) -> float:
+def points_per_wavelength_hz(slowest_km_s: float, spacing_m: float) -> float:
+    """Return the highest peak frequency with 5 grid points in the shortest wavelength."""
+    return 1000.0 * slowest_km_s / (_POINTS_PER_WAVELENGTH * spacing_m) / _HIGHEST_OVER_PEAK
+
+
+def rounded_down(value: float) -> float:
+    """Return the value with three digits, no larger than it was."""
     digits = 2 - math.floor(math.log10(value))
     return math.floor(value * 10.0**digits) / 10.0**digits
 
