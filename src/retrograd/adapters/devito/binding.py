@@ -83,7 +83,7 @@ class BoundOperator:
             given["nthreads_nonaffine"] = 1
         given.update(arguments)
         given["autotune"] = "off"  # it would run the operator on memory that is not there
-        given = {**_time_range(operator, windows), **given}
+        given = {**_spacings(operator, windows), **_time_range(operator, windows), **given}
         try:
             self._arguments = operator.arguments(**given)
         except (DevitoInvalidArgument, ValueError, TypeError, KeyError) as error:
@@ -186,6 +186,13 @@ class BoundOperator:
 def _free(allocator: Any, buffers: list[Any], used_until_now: Any) -> None:
     for buffer in buffers:
         allocator.free(*buffer)
+
+
+def _spacings(operator: Operator, windows: Mapping[str, Function]) -> dict[str, Any]:
+    """The grid's spacings, which Devito takes from functions that are not arrays, if any."""
+    names = {parameter.name for parameter in operator.parameters}
+    found = {str(n): v for f in windows.values() for n, v in f.grid.spacing_map.items()}
+    return {name: value for name, value in found.items() if name in names}
 
 
 def _time_range(operator: Operator, windows: Mapping[str, Function]) -> dict[str, int]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from retrograd.actions import DISK, Action, Tier
 from retrograd.adapters.devito.describe import describe
+from retrograd.adapters.devito.equations import Equation, are_equations, operators
 from retrograd.adapters.devito.problem import Problem, chunk_within
 from retrograd.adapters.devito.ranks import Ranks
 from retrograd.adapters.devito.replays import CheckedProblem
@@ -30,8 +31,8 @@ Operator = Any
 
 
 def checkpointed(
-    forward: Operator,
-    gradient: Operator,
+    forward: Operator | Iterable[Equation],
+    gradient: Operator | Iterable[Equation],
     *,
     memory: Size = "auto",
     disk: Size = 0,
@@ -45,6 +46,7 @@ def checkpointed(
     observers: Sequence[Observer] = (),
     check: Literal["replay"] | None = None,
     omit: Sequence[str] = (),
+    nt: int | None = None,
 ) -> CheckpointedRun:
     """Run two Devito operators within a memory budget, with the result of keeping everything.
 
@@ -56,7 +58,8 @@ def checkpointed(
 
     Parameters
     ----------
-    forward, gradient : operators; the gradient reads the wavefields that the forward writes.
+    forward, gradient : operators; the gradient reads the wavefields that the forward writes. Or
+        two lists of equations: then ``save=nt`` is not needed.
     memory : budget of everything the engine allocates: bytes, ``"10 GB"``, ``"1/16"`` of all
         samples of the wavefields, or ``"auto"``.
     disk : as `memory`; none unless it is given.
@@ -74,6 +77,7 @@ def checkpointed(
         of the first time, to prove that the state is complete; see `CheckedProblem`.
     omit : names of functions that the gradient does not read, to be left out of restarts on
         trial; only with `check`.
+    nt : samples of each wavefield, where they do not follow from equations.
 
     Raises
     ------
@@ -82,6 +86,7 @@ def checkpointed(
     BudgetTooSmall
         naming the smallest budget that works.
     """
+    forward, gradient = _as_operators(forward, gradient, nt)
     kind = _kind(check, omit)
     problem = kind(forward, gradient, names=names, omit=omit, accumulate=True)
     if problem.ranks is not None:
@@ -100,6 +105,19 @@ def checkpointed(
         "stores": stores,
     }
     return CheckpointedRun(problem, costs, options, observers)
+
+
+def _as_operators(forward: Any, gradient: Any, nt: int | None) -> tuple[Operator, Operator]:
+    is_written, is_read = are_equations(forward), are_equations(gradient)
+    if is_written != is_read:
+        raise InvalidArgument(
+            "one operator and one list of equations: give two operators, or two lists"
+        )
+    if is_written:
+        return operators(forward, gradient, nt)
+    if nt is not None:
+        raise InvalidArgument(f"nt={nt} is for equations: operators have it from their wavefields")
+    return forward, gradient
 
 
 def _share(size: Size, nbytes: Callable[[], int], ranks: Ranks) -> Size:
@@ -325,5 +343,14 @@ class CheckpointedRun:
             self._planned.close()
 
     def report(self) -> str:
-        """What the last gradient took, as text."""
-        return self.result.report()
+        """What the last gradient took, and what its records and restarts held, as text."""
+        layout = self._problem.layout
+        recorded = ", ".join(field.name for field in layout.state)
+        others = ", ".join(field.name for field in layout.held)
+        more = f"; restarts {others} as well" if others else ", and restarts nothing else"
+        return f"{self.result.report()}\nrecords held {recorded}{more}"
+
+    @property
+    def operators(self) -> tuple[Operator, Operator]:
+        """The two operators, also those that were made from equations."""
+        return self._problem.operators

@@ -279,6 +279,8 @@ def inspect(
     NotSupported
         with the reason and what can be done.
     """
+    for operator in (forward, gradient):
+        _refuse_split_updates(operator)
     ours, theirs = accesses(forward), accesses(gradient)
     _refuse_swapped(ours, theirs)
     foreign = {name: access for name, access in theirs.items() if not _is_adjoint(access)}
@@ -425,7 +427,7 @@ def _refuse_unkept(held: tuple[HeldField, ...], read: set[str]) -> None:
 
 def _refuse_late_updates(forward: Operator, held: tuple[HeldField, ...]) -> None:
     """Devito may run one equation over all iterations before it begins with the next one."""
-    loops = [loop for loop in FindNodes(Iteration).visit(forward) if loop.dim.is_Time]
+    loops = _time_loops(forward)
     timeless = [f.function.name for f in held if not f.function.is_TimeFunction]
     if timeless and len(loops) > 1:
         raise NotSupported(
@@ -433,6 +435,33 @@ def _refuse_late_updates(forward: Operator, held: tuple[HeldField, ...]) -> None
             f"{timeless[0]!r}, which it both reads and writes, is not updated from step to step: "
             "make it a TimeFunction, which can be restored"
         )
+
+
+def _time_loops(operator: Operator) -> list[Any]:
+    return [loop for loop in FindNodes(Iteration).visit(operator) if loop.dim.is_Time]
+
+
+def _refuse_split_updates(operator: Operator) -> None:
+    """Refuse time loops that Devito 4.8 has split between a sample's update and a later change."""
+    seen: set[str] = set()
+    for loop in _time_loops(operator):
+        touched, written = set(), set()
+        for node in FindNodes(Expression).visit(loop):
+            written |= {i.function.name for i in retrieve_indexed(node.expr.lhs) if _steps(i)}
+            touched |= {i.function.name for i in retrieve_indexed(node.expr) if _steps(i)}
+        if late := written & seen:
+            name = min(late)
+            raise NotSupported(
+                f"{operator.name}: Devito runs several time loops one after the other, and changes "
+                f"{name!r} in a later one than that which steps it, so that apply gives wrong "
+                f"numbers as well: put what is added to {name!r} directly after its update, before "
+                "other equations"
+            )
+        seen |= touched
+
+
+def _steps(indexed: Any) -> bool:
+    return bool(getattr(indexed.function, "is_TimeFunction", False))
 
 
 def _refuse_unknown_names(

@@ -96,7 +96,7 @@ class Problem:
         self.forward_arguments = dict(forward_arguments or {})
         self.gradient_arguments = dict(gradient_arguments or {})
         self.initial: dict[str, Any] = {}
-        self._operators = (forward, gradient)
+        self.operators = (forward, gradient)
         self._between = between
         self._accumulate = accumulate
         self._windows = {field.function.name: field.function for field in self.findings.state}
@@ -121,7 +121,7 @@ class Problem:
         self, ours: Mapping[str, Access], theirs: Mapping[str, Access]
     ) -> dict[int, LateHalo]:
         """Those that must be made up before the gradient operator runs, by field."""
-        for operator in self._operators:
+        for operator in self.operators:
             refuse_early_exchanges(operator)
         names = self.findings.gradient_names
         found = {
@@ -176,7 +176,7 @@ class Problem:
         placed = self._own, self.findings.gradient_names.values()
         fields = {
             p.name: p
-            for operator, names in zip(self._operators, placed, strict=True)
+            for operator, names in zip(self.operators, placed, strict=True)
             for p in operator.parameters
             if p.is_AbstractFunction and p.name not in names
         }
@@ -185,13 +185,13 @@ class Problem:
     @property
     def scratch_nbytes(self) -> int:
         """Memory that takes what recomputed steps would write besides the wavefields."""
-        return scratch_nbytes(self._operators[0], self.findings) + sum(
+        return scratch_nbytes(self.operators[0], self.findings) + sum(
             held.nbytes for held in self.live
         )
 
     def bind_forward(self) -> None:
         """Check the forward's arguments and take steps and range from them."""
-        forward = self._operators[0]
+        forward = self.operators[0]
         self._gradient = None
         timeless = {n for n, function in self._own.items() if not function.is_TimeFunction}
         given = {n: v for n, v in self.forward_arguments.items() if n not in timeless}
@@ -324,7 +324,7 @@ class Problem:
         windows = {
             theirs: self._windows[ours] for ours, theirs in self.findings.gradient_names.items()
         }
-        gradient = BoundOperator(self._operators[1], self.gradient_arguments, windows)
+        gradient = BoundOperator(self.operators[1], self.gradient_arguments, windows)
         _refuse_other_dt(self._forward, gradient)
         first, last = gradient.time_range
         _refuse_other_rates(gradient, windows, last)
@@ -366,8 +366,8 @@ class Problem:
         return {
             "kind": "devito",
             "devito": devito.__version__,
-            "forward operator": zlib.crc32(str(self._operators[0]).encode()),
-            "gradient operator": zlib.crc32(str(self._operators[1]).encode()),
+            "forward operator": zlib.crc32(str(self.operators[0]).encode()),
+            "gradient operator": zlib.crc32(str(self.operators[1]).encode()),
             "time": [first, last],
             "dt": float(self._forward.value("dt") or 0),
             "wavefields": list(fields),
@@ -411,7 +411,7 @@ class Problem:
         assert self._gradient is not None
         self._gradient.collect()
         arguments = self.gradient_arguments
-        defaults = {p.name: p for p in self._operators[1].parameters}
+        defaults = {p.name: p for p in self.operators[1].parameters}
         found = {n: arguments.get(n, defaults[n]) for n in self.findings.accumulators}
         return {name: np.array(getattr(value, "data", value)) for name, value in found.items()}
 
