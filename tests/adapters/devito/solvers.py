@@ -24,7 +24,8 @@ ONE_THREAD = {"nthreads": 1, "nthreads_nonaffine": 1}
 class Solver:
     """Two operators of a solver, what each is given, and its own way of keeping everything.
 
-    ``keep_all`` returns the receivers' data and the gradient, as ``run`` does.
+    ``keep_all`` returns the receivers' data and the gradient, as ``run`` does; ``peer`` is the
+    solver's own checkpointing, where it has one.
     """
 
     forward: Any
@@ -35,6 +36,7 @@ class Solver:
     gradient_arguments: Mapping[str, Any]
     stock: Callable[[], Any]
     names: Mapping[str, str] = field(default_factory=dict)
+    peer: Callable[[], Any] | None = None
 
     def reset(self) -> None:
         self.rec.data[:] = np.nan
@@ -89,6 +91,7 @@ def acoustic(model: Any, samples: int, kernel: str = "OT2", **threads: Any) -> S
         {"src": src, "rec": rec, **common},
         {"rec": given, "grad": grad, "v": v, **common},
         stock,
+        peer=lambda: solver.jacobian_adjoint(given, None, grad=grad, checkpointing=True, **threads),
     )
 
 
@@ -146,6 +149,7 @@ def tti(model: Any, samples: int, **threads: Any) -> Solver:
         {"rec": given, "dm": dm, "du": du, "dv": dv, **common},
         stock,
         {"u0": "u", "v0": "v"},
+        lambda: solver.jacobian_adjoint(given, None, None, dm=dm, checkpointing=True, **threads),
     )
 
 
@@ -240,6 +244,11 @@ def viscoacoustic(
         {"src": src, "rec": rec, **common},
         {"rec": given, "grad": grad, **state(gradient, "pa"), **first, **common},
         stock,
+        peer=(
+            lambda: solver.jacobian_adjoint(given, None, grad=grad, checkpointing=True, **threads)
+        )
+        if kernel == "sls"
+        else None,
     )
 
 
