@@ -86,7 +86,7 @@ class BoundOperator:
         given = {**_spacings(operator, windows), **_time_range(operator, windows), **given}
         try:
             self._arguments = operator.arguments(**given)
-        except (DevitoInvalidArgument, ValueError, TypeError, KeyError) as error:
+        except (DevitoInvalidArgument, ValueError, TypeError, KeyError, AttributeError) as error:
             raise InvalidArgument(
                 f"{operator.name}: Devito refuses the arguments: {error}"
             ) from error

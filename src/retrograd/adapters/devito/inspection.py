@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from devito.ir.iet import Conditional, Expression, FindNodes, Iteration, MapNodes
 from devito.mpi.routines import MPICallable
 from devito.symbolics import retrieve_indexed
@@ -310,6 +311,7 @@ def inspect(
             'they have other names there, pass names={"name there": "name in the forward"}'
         )
     _refuse_buffered(foreign, gradient_names)
+    _refuse_other_shapes(ours, foreign, gradient_names)
     return Findings(
         state=state,
         records=records,
@@ -413,6 +415,30 @@ def _refuse_buffered(theirs: Mapping[str, Access], names: Mapping[str, str]) -> 
                 f"the gradient operator has only the latest samples of {name!r}: build it with "
                 "save=nt, as the forward; it will not be allocated"
             )
+
+
+def _refuse_other_shapes(
+    ours: Mapping[str, Access], theirs: Mapping[str, Access], names: Mapping[str, str]
+) -> None:
+    for outer, inner in names.items():
+        mine, other = ours[outer].function, theirs[inner].function
+        if _memory_of(mine) != _memory_of(other):
+            raise NotSupported(
+                f"a sample of {outer!r} is {_described(mine)} in the forward, and "
+                f"{_described(other)} in the gradient operator: declare both on one grid, with "
+                "one space_order"
+            )
+
+
+def _memory_of(function: Function) -> tuple[Any, ...]:
+    """What must agree for two functions to share memory."""
+    axes = zip(function.halo, function.padding, strict=True)
+    return tuple(function.shape_allocated)[1:], np.dtype(function.dtype), tuple(axes)[1:]
+
+
+def _described(function: Function) -> str:
+    points = " x ".join(str(size) for size in function.shape[1:])
+    return f"{points} points of {np.dtype(function.dtype)} with halo {tuple(function.halo[1:])}"
 
 
 def _refuse_unkept(held: tuple[HeldField, ...], read: set[str]) -> None:
