@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import retrograd
-from retrograd.adapters.devito.inspection import accesses, inspect, needed_samples
+from retrograd.adapters.devito.accesses import accesses
+from retrograd.adapters.devito.inspection import inspect, needed_samples
 from retrograd.errors import InvalidArgument, NotSupported, OutOfOrder
 from tests.adapters.devito.pairs import GRID, NT, Pair, function, ramp, two_fields, with_damage
 

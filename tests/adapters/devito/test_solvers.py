@@ -6,6 +6,7 @@ Each is run with an odd and an even number of steps, in 2D and 3D, at parts of k
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -101,6 +102,35 @@ def test_equals_the_solver_itself(name: str, dimensions: int, samples: int) -> N
         plans.append(run.plan)
     assert {plan.steps % 2 for plan in plans} == {(samples - layout.depth) % 2}
     assert plans[-1].forward_steps > plans[-1].steps
+
+
+@pytest.mark.parametrize("name", ["tti", "tti-staggered", "sls-1"])
+def test_a_second_gradient_compiles_and_allocates_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = solver(name, 2, SAMPLES[2][0])
+    run = retrograd.devito.checkpointed(case.forward, case.gradient, names=case.names, memory="1/2")
+    first = case.run(run)
+    counted: list[str] = []
+    for module in ("retrograd.stores.arena", "retrograd.adapters.devito.held"):
+        original = sys.modules[module].zeros
+        monkeypatch.setattr(
+            f"{module}.zeros",
+            lambda nbytes, original=original: counted.append("allocated") or original(nbytes),
+        )
+    compiled = devito.Operator._jit_compile
+    monkeypatch.setattr(
+        devito.Operator,
+        "_jit_compile",
+        lambda self: counted.append("compiled") or compiled(self),
+    )
+    for ours, theirs in zip(case.run(run), first, strict=True):
+        assert np.array_equal(ours, theirs, equal_nan=True)
+    assert counted == []
+    retrograd.devito.checkpointed(
+        case.forward, case.gradient, names=case.names, memory="1/2"
+    ).forward(**case.forward_arguments)
+    assert "allocated" in counted  # the count counts
 
 
 def test_the_gradient_may_have_fields_of_its_own_with_the_names_of_the_forward() -> None:

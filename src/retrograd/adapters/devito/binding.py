@@ -19,7 +19,7 @@ from devito.exceptions import InvalidArgument as DevitoInvalidArgument
 from devito.mpi.routines import MPIMsg
 from numpy.typing import NDArray
 
-from retrograd.adapters.devito.inspection import accesses
+from retrograd.adapters.devito.accesses import accesses
 from retrograd.errors import CompiledCodeFailed, InvalidArgument, NotSupported
 from retrograd.suggest import nearest
 

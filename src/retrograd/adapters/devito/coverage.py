@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.adapters.devito.binding import BoundOperator
-from retrograd.adapters.devito.inspection import Findings
+from retrograd.adapters.devito.findings import Findings
 
 Operator = Any
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.adapters.devito.inspection import Buffered, HeldField, Unread
+from retrograd.adapters.devito.findings import Buffered, HeldField, Unread
 from retrograd.layout import Field
 from retrograd.stores.pages import zeros
 

@@ -17,7 +17,7 @@ from devito.mpi.routines import HaloUpdateCall
 from devito.symbolics import retrieve_indexed
 from numpy.typing import NDArray
 
-from retrograd.adapters.devito.inspection import Access, is_centre
+from retrograd.adapters.devito.accesses import Access, is_centre
 from retrograd.errors import NotSupported
 
 Array = NDArray[Any]

@@ -9,7 +9,7 @@ from devito.types.dense import SubFunction
 from numpy.typing import NDArray
 
 from retrograd.adapters.devito.binding import BoundOperator
-from retrograd.adapters.devito.inspection import Findings
+from retrograd.adapters.devito.findings import Findings
 
 Operator = Any
 

@@ -11,20 +11,21 @@ import devito
 import numpy as np
 from numpy.typing import NDArray
 
+from retrograd.adapters.devito.accesses import Access, accesses
 from retrograd.adapters.devito.binding import BoundOperator, refuse_unrunnable
 from retrograd.adapters.devito.coverage import rows_need_zeroing
+from retrograd.adapters.devito.findings import Findings, Unread
 from retrograd.adapters.devito.held import make_held
-from retrograd.adapters.devito.inspection import (
-    Access,
-    Buffered,
-    Findings,
-    Unread,
-    accesses,
-    inspect,
-)
+from retrograd.adapters.devito.inspection import inspect
 from retrograd.adapters.devito.neighbours import LateHalo, late_halo, refuse_early_exchanges
 from retrograd.adapters.devito.outputs import RecomputedOutputs, scratch_nbytes
 from retrograd.adapters.devito.ranks import ranks_of
+from retrograd.adapters.devito.refusals import (
+    refuse_other_dt,
+    refuse_other_rates,
+    refuse_to_omit,
+    refuse_uncovered,
+)
 from retrograd.adapters.devito.start import Start, domain, reaches_halo
 from retrograd.adapters.devito.timeline import (
     Timeline,
@@ -33,7 +34,7 @@ from retrograd.adapters.devito.timeline import (
     make_layout,
     sample_of_row_zero,
 )
-from retrograd.errors import InvalidArgument, NotSupported, OutOfOrder
+from retrograd.errors import InvalidArgument, OutOfOrder
 from retrograd.layout import Layout
 from retrograd.problem import Rows, Steps
 
@@ -92,7 +93,7 @@ class Problem:
         self.ranks = ranks_of(forward, gradient)
         self.live = tuple(make_held(found, chunk) for found in self.findings.held)
         self.omitted = frozenset(omit)
-        _refuse_to_omit(self.omitted - {held.name for held in self.live}, self.findings)
+        refuse_to_omit(self.omitted - {held.name for held in self.live}, self.findings)
         self.forward_arguments = dict(forward_arguments or {})
         self.gradient_arguments = dict(gradient_arguments or {})
         self.initial: dict[str, Any] = {}
@@ -199,11 +200,11 @@ class Problem:
         first, last = self._forward.time_range
         low, high = self._gradient_range
         self._set_timeline(self._timeline(first, last, max(low, first), min(high, last)))
-        _refuse_other_rates(self._forward, self._windows, last)
+        refuse_other_rates(self._forward, self._windows, last)
         self._zero_rows = rows_need_zeroing(
             forward, self._forward, self.forward_arguments, self.findings
         )
-        _refuse_uncovered(self._zero_rows, self.findings)
+        refuse_uncovered(self._zero_rows, self.findings)
         self._zero_rows |= first % self.findings.every > 0 or self._starts_in_halo()
         self._outputs = RecomputedOutputs(self._forward, forward, self.findings, self._scratch)
         self._is_freshly_bound = True
@@ -325,9 +326,9 @@ class Problem:
             theirs: self._windows[ours] for ours, theirs in self.findings.gradient_names.items()
         }
         gradient = BoundOperator(self.operators[1], self.gradient_arguments, windows)
-        _refuse_other_dt(self._forward, gradient)
+        refuse_other_dt(self._forward, gradient)
         first, last = gradient.time_range
-        _refuse_other_rates(gradient, windows, last)
+        refuse_other_rates(gradient, windows, last)
         self._set_timeline(self._timeline(self.timeline.first, self.timeline.last, first, last))
         zeroed = self.findings.adjoint
         for name in zeroed if self._accumulate else zeroed + self.findings.accumulators:
@@ -439,52 +440,3 @@ def _nbytes(function: Any) -> int:
 
 def _checksum(array: NDArray[Any]) -> int:
     return zlib.crc32(np.ascontiguousarray(array).data)
-
-
-def _refuse_other_dt(forward: BoundOperator, gradient: BoundOperator) -> None:
-    ours, theirs = forward.value("dt"), gradient.value("dt")
-    if ours is not None and theirs is not None and ours != theirs:
-        raise InvalidArgument(
-            f"the forward ran with dt={ours} and the reverse sweep is asked to run with "
-            f"dt={theirs}: pass the same dt to both"
-        )
-
-
-def _refuse_other_rates(bound: BoundOperator, windows: Mapping[str, Any], last: int) -> None:
-    """Refuse another factor of a ConditionalDimension, and iterations without a sample."""
-    for function in windows.values():
-        dimension = function.time_dim
-        if not getattr(dimension, "is_Conditional", False):
-            continue
-        name, factor = dimension.symbolic_factor.name, int(dimension.factor)
-        if bound.value(name) not in (None, factor):
-            raise InvalidArgument(
-                f"{name}={bound.value(name)}: {function.name} was built with factor {factor}; "
-                "build the ConditionalDimension with the one you want"
-            )
-        if last // factor >= function.shape[0]:
-            raise InvalidArgument(
-                f"iteration {last} is to keep sample {last // factor} of {function.name}, which "
-                f"has {function.shape[0]}: give save={last // factor + 1} or more, or "
-                f"time_M={function.shape[0] * factor - 1}"
-            )
-
-
-def _refuse_to_omit(names: frozenset[str], findings: Findings) -> None:
-    if names:
-        held = sorted(found.function.name for found in findings.held)
-        raise InvalidArgument(
-            f"omit={sorted(names)}: only functions that the gradient does not read can be left out "
-            f"of restarts, which are {held or 'none'} here"
-        )
-
-
-def _refuse_uncovered(zero_rows: bool, findings: Findings) -> None:
-    for found in findings.held:
-        count = int(getattr(found.function, "_time_size", 0) or 0)
-        if zero_rows and isinstance(found, Buffered) and len(found.offsets) < count:
-            raise NotSupported(
-                f"some points of {found.function.name!r} are written by injection or not at every "
-                "iteration, and its buffer would go on from what it held before: build it with "
-                "save=nt; it will not be allocated"
-            )

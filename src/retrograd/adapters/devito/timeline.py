@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from retrograd.adapters.devito.inspection import Access, Findings, StateField
+from retrograd.adapters.devito.accesses import Access
+from retrograd.adapters.devito.findings import Findings, StateField
 from retrograd.errors import InvalidArgument, NotSupported
 from retrograd.layout import Field, Layout
 
